@@ -111,7 +111,7 @@ impl PyTransform {
             }
             Ok(())
         };
-        if n_frames.saturating_mul(transform.config().n_fft) < LONG {
+        if n_frames.saturating_mul(points(transform.config().n_fft)) < LONG {
             py.detach(|| {
                 let mut watch = Watch::new();
                 let ran = run(queue, &mut || watch.ask());
@@ -123,6 +123,11 @@ impl PyTransform {
         drop(target);
         Ok(array.into_any())
     }
+}
+
+/// Points of a power of two whose transform takes as long as one of `n_fft` points.
+fn points(n_fft: usize) -> usize {
+    if n_fft.is_power_of_two() { n_fft } else { n_fft * n_fft.div_ceil(16) }
 }
 
 /// Changes values by name.

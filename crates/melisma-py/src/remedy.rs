@@ -18,7 +18,7 @@ fn words(remedy: &Remedy) -> String {
         }
         Remedy::LowerMemoryLimit => "lower memory_limit so that the work is split".to_owned(),
         Remedy::UseDevice(names) => {
-            format!("set the device to {}, as in config={{\"device\": \"cpu\"}}", quoted(names))
+            format!("use the device {}: the argument `device`, or `device` in `config`", quoted(names))
         }
         Remedy::UseEngine(Some(name)) => format!("use engine=\"{name}\""),
         Remedy::UseEngine(None) => "choose another engine=".to_owned(),

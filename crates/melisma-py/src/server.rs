@@ -43,6 +43,13 @@ struct Running {
     thread: Mutex<Option<JoinHandle<Result<()>>>>,
 }
 
+impl Drop for Running {
+    /// A server that nobody can close any more ends by itself.
+    fn drop(&mut self) {
+        self.stopper.drain();
+    }
+}
+
 #[pymethods]
 impl PyServer {
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {

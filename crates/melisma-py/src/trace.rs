@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use melisma::output::{self, Existing, OutputFile};
-use melisma::trace::{Collector, Detail, Sort};
+use melisma::trace::{Collector, Detail, Report, Sort};
 use melisma::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -17,6 +17,8 @@ use crate::error::raise;
 pub struct PyTrace {
     path: Option<PathBuf>,
     collector: Mutex<Option<Collector>>,
+    /// The figures at the end of `with`.
+    last: Mutex<Option<Report>>,
 }
 
 #[pymethods]
@@ -25,10 +27,14 @@ impl PyTrace {
     #[new]
     #[pyo3(signature = (path=None))]
     fn new(path: Option<PathBuf>) -> Self {
-        Self { path, collector: Mutex::new(None) }
+        Self { path, collector: Mutex::new(None), last: Mutex::new(None) }
     }
 
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if let Some(path) = &this.get().path {
+            // What cannot be written is refused before the work.
+            this.py().detach(|| OutputFile::create(path, Existing::Replace).map(drop)).map_err(raise)?;
+        }
         let collector = Collector::new();
         collector.time_devices(Detail::Graphs);
         collector.start().map_err(raise)?;
@@ -36,28 +42,34 @@ impl PyTrace {
         Ok(this)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         Collector::stop_all();
-        let Some(path) = &self.path else { return Ok(()) };
         let collector = self.collector()?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(collector.report());
+        let Some(path) = &self.path else { return Ok(()) };
         let write = || -> Result<()> {
             let mut file = OutputFile::create(path, Existing::Replace)?;
             collector.write_chrome(&mut file).map_err(|error| output::failed(path, error))?;
             file.commit()
         };
-        py.detach(write).map_err(raise)
+        match py.detach(write) {
+            // What was raised inside of `with` is more important.
+            Err(_) if raised.iter().any(|part| !part.is_none()) => Ok(()),
+            written => written.map_err(raise),
+        }
     }
 
     /// The table of `melisma --profile`, sorted by self, total, calls, name, p99, device, bytes or allocated.
     #[pyo3(signature = (sort="self", limit=30))]
     fn table(&self, sort: &str, limit: usize) -> PyResult<String> {
-        Ok(self.collector()?.report().text(sort.parse().map_err(raise)?, limit))
+        let sort = sort.parse().map_err(raise)?;
+        self.with_report(|report| report.text(sort, limit))
     }
 
     /// The same figures as a dict.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        array::parsed(py, &self.collector()?.report().json(Sort::SelfTime, usize::MAX).to_string())
+        array::parsed(py, &self.with_report(|report| report.json(Sort::SelfTime, usize::MAX).to_string())?)
     }
 
     fn __str__(&self) -> PyResult<String> {
@@ -66,6 +78,14 @@ impl PyTrace {
 }
 
 impl PyTrace {
+    /// The figures so far, or those at the end of `with`.
+    fn with_report<R>(&self, read: impl FnOnce(&Report) -> R) -> PyResult<R> {
+        match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(report) => Ok(read(report)),
+            None => Ok(read(&self.collector()?.report())),
+        }
+    }
+
     fn collector(&self) -> PyResult<Collector> {
         let collector = self.collector.lock().unwrap_or_else(PoisonError::into_inner).clone();
         collector.ok_or_else(|| {

@@ -76,7 +76,7 @@ impl Server {
             ))
             .with_hint("give a key with --api-key-file or MELISMA_API_KEY, or use 127.0.0.1"));
         }
-        let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another --port");
+        let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another port");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads.max(1)).enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("the server's threads", error))?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;

@@ -11,7 +11,15 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("melisma does not support free-threaded Python; use a build with the GIL")
 
 from . import audio, dataset, mel, optimize, pack, snac, synth
-from ._error import MelismaError, MelismaMemoryError, MelismaOSError, MelismaRuntimeError, MelismaValueError
+from ._error import (
+    MelismaError,
+    MelismaFileNotFoundError,
+    MelismaMemoryError,
+    MelismaOSError,
+    MelismaPermissionError,
+    MelismaRuntimeError,
+    MelismaValueError,
+)
 from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
 from ._melisma import Trace as trace
 from ._melisma import _version
@@ -22,8 +30,10 @@ __version__ = _version()
 __all__ = [
     "Config",
     "MelismaError",
+    "MelismaFileNotFoundError",
     "MelismaMemoryError",
     "MelismaOSError",
+    "MelismaPermissionError",
     "MelismaRuntimeError",
     "MelismaValueError",
     "MemoryTracker",

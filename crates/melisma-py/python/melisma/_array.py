@@ -69,6 +69,8 @@ def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]
         array = plain(out)
     else:
         raise refuse(f"out: {type(out).__name__} is not an array")
+    if not in_order(array):
+        raise refuse("out: its elements do not lie in C order at aligned addresses", "use numpy.empty(shape, dtype)")
     if any(numpy.may_share_memory(array, one) for one in inputs):
         raise refuse("out: it overlaps the input", "use an array of its own")
     return array
@@ -81,13 +83,19 @@ def like(value: object, array: npt.NDArray[Any]) -> Any:
     return optional("torch").from_numpy(array).to(getattr(value, "device"))
 
 
+def in_order(array: npt.NDArray[Any]) -> bool:
+    """Whether its elements lie in C order, each at an address that fits its size."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
+
+
 def floats(value: ArrayLike, what: str = "samples") -> Floats:
     """Samples as float32 in C order. Floats are cast, int16 is scaled by 1 / 32768, and other types are refused."""
     array = plain(value)
-    if array.dtype == numpy.float32 and array.flags.c_contiguous and array.dtype.isnative:
+    if array.dtype == numpy.float32 and in_order(array) and array.dtype.isnative:
         return array
     if array.dtype.kind == "f":
-        return numpy.ascontiguousarray(array, dtype=numpy.float32)
+        return numpy.require(array, numpy.float32, "CA")
     if array.dtype.kind == "i" and array.dtype.itemsize == 2:
         scaled: Floats = numpy.multiply(array, numpy.float32(1 / 32768), dtype=numpy.float32, order="C")
         return scaled
@@ -97,7 +105,7 @@ def floats(value: ArrayLike, what: str = "samples") -> Floats:
 def integers(value: ArrayLike, what: str = "codes") -> Integers:
     """Whole numbers as int32 in C order; those that int32 cannot hold are refused."""
     array = plain(value)
-    if array.dtype == numpy.int32 and array.flags.c_contiguous and array.dtype.isnative:
+    if array.dtype == numpy.int32 and in_order(array) and array.dtype.isnative:
         return array
     if array.size == 0:
         return numpy.zeros(array.shape, numpy.int32)
@@ -106,11 +114,11 @@ def integers(value: ArrayLike, what: str = "codes") -> Integers:
     bounds = numpy.iinfo(numpy.int32)
     if array.min() < bounds.min or array.max() > bounds.max:
         raise refuse(f"{what} from {array.min()} to {array.max()}: they do not fit 32 bits")
-    return numpy.ascontiguousarray(array, dtype=numpy.int32)
+    return numpy.require(array, numpy.int32, "CA")
 
 
 def rate(value: object, what: str = "sample_rate") -> int:
     """A rate in Hz."""
     if isinstance(value, bool) or not isinstance(value, int | numpy.integer) or not 0 < value < 2**32:
-        raise refuse(f"{what} is {value!r}", "give a rate in Hz, as in 24000")
+        raise refuse(f"{what} is {value!r}", "give an int, in Hz, as in 24000")
     return int(value)

@@ -37,8 +37,9 @@ def taken(value: Any) -> tuple[str, list[int], npt.NDArray[numpy.uint8]]:
     """The safetensors type, the shape and the bytes of an array or a tensor, without a copy where it lies in order."""
     if is_torch(value):
         tensor = value.detach().cpu().contiguous()
-        kind, shape = str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
-        known = _known(kind)
+        known, shape = _known(str(tensor.dtype).removeprefix("torch.")), list(tensor.shape)
+        if tensor.numel() == 0:
+            return known, shape, numpy.empty(0, numpy.uint8)
         return known, shape, tensor.reshape(-1).view(optional("torch").uint8).numpy()
     array = plain(value)
     if not array.dtype.isnative:
@@ -100,7 +101,9 @@ def made(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework:
     if framework == "np":
         return data.view(numpy_type(name)).reshape(shape)
     torch = optional("torch")
-    return torch.from_numpy(data).view(getattr(torch, torch_name(name))).reshape(shape)
+    kind = getattr(torch, torch_name(name))
+    # torch gives bytes without elements no other type.
+    return torch.from_numpy(data).view(kind).reshape(shape) if data.size else torch.empty(shape, dtype=kind)
 
 
 def framework_of(name: str | None) -> str:

@@ -1,5 +1,7 @@
 """Exceptions: each is a MelismaError, and the exception of Python that fits its kind."""
 
+import errno
+
 
 class MelismaError(Exception):
     """What went wrong. `kind` is for programs, the text for people, `hint` says how to fix it where that is known."""
@@ -13,16 +15,24 @@ class MelismaError(Exception):
     def __str__(self) -> str:
         return str(self.args[0])
 
-    def __reduce__(self) -> tuple[object, tuple[str, str, str | None]]:
-        return of_kind, (self.kind, self.message, self.hint)
+    def __reduce__(self) -> tuple[object, tuple[str, str, str | None, int | None]]:
+        return of_kind, (self.kind, self.message, self.hint, getattr(self, "errno", None))
 
 
 class MelismaValueError(MelismaError, ValueError):
-    """A wrong value, a file that is not sound, or a check that failed."""
+    """A wrong value, a damaged file, or a check that failed."""
 
 
 class MelismaOSError(MelismaError, OSError):
     """The operating system refused."""
+
+
+class MelismaFileNotFoundError(MelismaOSError, FileNotFoundError):
+    """A file or folder does not exist."""
+
+
+class MelismaPermissionError(MelismaOSError, PermissionError):
+    """A file or folder may not be used."""
 
 
 class MelismaMemoryError(MelismaError, MemoryError):
@@ -30,7 +40,7 @@ class MelismaMemoryError(MelismaError, MemoryError):
 
 
 class MelismaRuntimeError(MelismaError, RuntimeError):
-    """This build or this machine cannot do it."""
+    """A request that this build, this machine or this kind of input does not allow."""
 
 
 _CLASSES = {
@@ -41,5 +51,17 @@ _CLASSES = {
 }
 
 
-def of_kind(kind: str, message: str, hint: str | None) -> MelismaError:
-    return _CLASSES.get(kind, MelismaValueError)(kind, message, hint)
+_OS_CLASSES = {
+    errno.ENOENT: MelismaFileNotFoundError,
+    errno.EACCES: MelismaPermissionError,
+    errno.EPERM: MelismaPermissionError,
+}
+
+
+def of_kind(kind: str, message: str, hint: str | None, code: int | None = None) -> MelismaError:
+    made = _CLASSES.get(kind, MelismaValueError)
+    if made is not MelismaOSError:
+        return made(kind, message, hint)
+    error = _OS_CLASSES.get(code or 0, MelismaOSError)(kind, message, hint)
+    error.errno = code
+    return error

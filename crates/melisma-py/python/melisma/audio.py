@@ -68,6 +68,8 @@ def write(
         array = array[None]
     if array.ndim != 2 or array.shape[0] == 0:
         raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
+    if not numpy.isfinite(array).all():
+        raise refuse(f"sample {int(numpy.argmin(numpy.isfinite(array).all(axis=0)))} is not finite", "use numpy.nan_to_num")
     _melisma._audio_write(os.fspath(path), array, rate(sample_rate), sample_format)
 
 

@@ -166,6 +166,9 @@ def open(path: Path) -> "Dataset":
 class Dataset(Sequence[Any]):
     """A dataset as memory-mapped arrays, usable as a map-style Dataset of torch; pickling it stores its path only.
 
+    Rows are views of the map. Changing one changes later reads of it in this process, never the file, so copy a row before
+    you change it. The file must not be changed or cut while it is open.
+
     Row i of spectrograms is an array [mels, frames]. Row i of tokens is a pair: codes [frames, slots], and its text.
     `column(name)` is a whole column.
     """
@@ -226,7 +229,8 @@ class Dataset(Sequence[Any]):
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """Many rows at once, as the loaders of torch ask for them."""
-        return [self[index] for index in indices] if self._is_tokens else Rows(self, list(indices))
+        is_plain = not self._is_tokens and type(self).__getitem__ is Dataset.__getitem__
+        return Rows(self, list(indices)) if is_plain else [self[index] for index in indices]
 
     def _row(self, index: int) -> Any:
         if not self._is_tokens:
@@ -239,10 +243,22 @@ class Dataset(Sequence[Any]):
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self._path,)
+        own = {name: value for name, value in self.__dict__.items() if name not in _OPENED}
+        return _reopened, (type(self), self._path, own)
 
     def __repr__(self) -> str:
         return f"Dataset({self._path!r}, {len(self)} rows)"
+
+
+#: The attributes of every dataset; those of subclasses are pickled.
+_OPENED = frozenset({"attributes", "_path", "_places", "_columns", "_is_tokens", "_length", "_values", "_offsets", "_texts"})
+
+
+def _reopened(kind: type[Dataset], path: str, own: dict[str, Any]) -> Dataset:
+    made = kind.__new__(kind)
+    Dataset.__init__(made, path)
+    made.__dict__.update(own)
+    return made
 
 
 class Rows(list[Any]):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, floats, like, plain, rate, refuse, target
+from ._array import ArrayLike, floats, in_order, like, plain, rate, refuse, target
 from .audio import resample
 
 __all__ = ["Transform", "keys", "presets", "spectrogram"]
@@ -41,8 +41,16 @@ class Transform:
     """A preset with some of its values changed, and its tables on a device: for many spectrograms."""
 
     def __init__(self, preset: str = "builder", *, device: str | None = None, **values: Any) -> None:
-        self._native = _melisma.Transform(preset, device=device, **values)
         self._arguments = (preset, device, values)
+        self._process = os.getpid()
+        self._made = _transform_of(*self._arguments)
+
+    @property
+    def _native(self) -> _melisma.Transform:
+        if self._process != os.getpid():
+            # The threads of the other one are in the process that forked.
+            self._made, self._process = _transform_of(*self._arguments), os.getpid()
+        return self._made
 
     @property
     def values(self) -> dict[str, Any]:
@@ -60,7 +68,7 @@ class Transform:
         `out` if that is given: an array of the result's shape and type in C order.
         """
         array = plain(samples)
-        if array.dtype not in _TAKEN or not array.flags.c_contiguous:
+        if array.dtype not in _TAKEN or not in_order(array):
             array = floats(array)
         if array.ndim not in (1, 2):
             raise refuse(f"samples of shape {array.shape}", "use [samples] or [batch, samples]")
@@ -70,19 +78,20 @@ class Transform:
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _transform_of, self._arguments
+        return _reopened, self._arguments
 
 
-def _transform_of(preset: str, device: str | None, values: dict[str, Any]) -> Transform:
+def _transform_of(preset: str, device: str | None, values: dict[str, Any]) -> _melisma.Transform:
+    return _melisma.Transform(preset, device=device, **values)
+
+
+def _reopened(preset: str, device: str | None, values: dict[str, Any]) -> Transform:
     return Transform(preset, device=device, **values)
 
 
 @functools.lru_cache(maxsize=16)
 def _cached(preset: str, device: str | None, values: tuple[tuple[str, Any], ...]) -> Transform:
     return Transform(preset, device=device, **dict(values))
-
-
-os.register_at_fork(after_in_child=_cached.cache_clear)
 
 
 def spectrogram(

@@ -80,6 +80,8 @@ class Session(_melisma.Session):
         found = self._run({name: plain(value) for name, value in input_feed.items()})
         if output_names is None:
             return list(found.values())
+        if isinstance(output_names, str):
+            raise refuse(f"output_names is the str {output_names!r}", "use a list of names, or None for all outputs")
         unknown = [name for name in output_names if name not in found]
         if unknown:
             raise refuse(f"unknown output `{unknown[0]}`", f"the outputs are {', '.join(found)}")

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, Integers, floats, integers, is_torch, like, plain, rate, refuse, target
+from ._array import ArrayLike, Floats, Integers, floats, in_order, integers, is_torch, like, plain, rate, refuse, target
 from .audio import resample
 
 __all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "populate"]
@@ -40,9 +40,12 @@ def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Any, Any,
     Codes after the last whole frame are left out. A code outside of the codebook raises ValueError. A torch tensor
     gives torch tensors on its device.
     """
-    if isinstance(frames, numpy.ndarray) and frames.dtype == numpy.int32 and frames.flags.c_contiguous:
-        return _melisma._populate(frames, codebook_size)
-    levels = _melisma._populate(integers(frames), codebook_size)
+    array = frames if isinstance(frames, numpy.ndarray) and frames.dtype == numpy.int32 else integers(frames)
+    if array.ndim > 1 and array.shape[-1] != 7:
+        raise refuse(f"codes of shape {array.shape}", "use [n] codes in a row, or frames [n, 7]")
+    if not in_order(array):
+        array = integers(array)
+    levels = _melisma._populate(array, codebook_size)
     return levels if not is_torch(frames) else (like(frames, levels[0]), like(frames, levels[1]), like(frames, levels[2]))
 
 
@@ -93,7 +96,10 @@ class Decoder(_melisma.Codec):
 
 
 class StreamDecoder(_melisma.StreamDecoder):
-    """One stream of a `Decoder`. Its samples are, bit for bit, those of decoding the whole clip."""
+    """One stream of a `Decoder`. Its samples are, bit for bit, those of decoding the whole clip.
+
+    `finish` returns the last samples. `with` ends the stream at the end of the block, so call `finish` inside of it.
+    """
 
     def push(self, piece: Any) -> Floats:
         """Takes a piece, gives the samples that became final; often there are none.
@@ -105,8 +111,8 @@ class StreamDecoder(_melisma.StreamDecoder):
             return self._push_text(piece.encode() if isinstance(piece, str) else piece)
         if isinstance(piece, int | numpy.integer):
             return self._push_text(b"%d " % int(piece))
-        if isinstance(piece, list | tuple) and piece and all(isinstance(id, int | numpy.integer) for id in piece):
-            piece = numpy.array(piece)
+        if isinstance(piece, list | tuple) and all(isinstance(id, int | numpy.integer) for id in piece):
+            piece = numpy.array(piece, numpy.int64)
         if not isinstance(piece, list | tuple) and plain(piece).ndim == 1:
             ids = integers(piece, "ids")
             return self._push_text(b"".join(b"%d " % id for id in ids.tolist()))
@@ -177,9 +183,8 @@ class SNAC:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, device: str | None = None, noise: int | None = 0) -> None:
-        self._arguments = (os.fspath(path), device, noise)
-        self._codec = _melisma.Codec(os.fspath(path), device=device)
-        self._noise = noise
+        self._path, self._device, self._noise = os.fspath(path), device, noise
+        self._codec = _melisma.Codec(self._path, device=device)
 
     @classmethod
     def from_pretrained(
@@ -197,11 +202,38 @@ class SNAC:
         """Itself: it has no training mode."""
         return self
 
+    def train(self, mode: bool = True) -> Self:
+        """Itself: it has no training mode."""
+        return self
+
+    def float(self) -> Self:
+        """Itself: samples are float32."""
+        return self
+
     def to(self, device: object) -> Self:
-        """The model on another device: `cpu`, `cuda` or `cuda:N`."""
-        name = str(device)
-        path, old, noise = self._arguments
-        return self if name == old else type(self)(path, device=name, noise=noise)
+        """Moves the model to another device, `cpu`, `cuda` or `cuda:N`, and returns it."""
+        if str(device) != self._device:
+            self._codec = _melisma.Codec(self._path, device=str(device))
+            self._device = str(device)
+        return self
+
+    def cpu(self) -> Self:
+        """Moves the model to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: int = 0) -> Self:
+        """Moves the model to a GPU."""
+        return self.to(f"cuda:{device}")
+
+    @property
+    def codebook_size(self) -> int:
+        """Codes of a level are below this."""
+        return self._codec.codebook_size
+
+    @property
+    def hop_length(self) -> int:
+        """Samples for each code of the finest level."""
+        return self._codec.frame_len // max(self._codec.frame_codes)
 
     def encode(self, audio_data: ArrayLike) -> list[Any]:
         """Samples [B, 1, T] to codes, int64 [B, n] for each level."""
@@ -222,7 +254,9 @@ class SNAC:
         samples = self._codec._decode(clips, self._noise, None)
         return like(codes[0], numpy.stack(samples)[:, None])
 
-    def __call__(self, audio_data: ArrayLike) -> tuple[Any, list[Any]]:
+    def forward(self, audio_data: ArrayLike) -> tuple[Any, list[Any]]:
         """Samples [B, 1, T] encoded and decoded again, at their own length, and their codes."""
         codes = self.encode(audio_data)
         return self.decode(codes)[..., : plain(audio_data).shape[-1]], codes
+
+    __call__ = forward

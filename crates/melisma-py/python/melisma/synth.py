@@ -107,7 +107,7 @@ def _native(score: ScoreLike) -> _melisma._Score:
     if not isinstance(score, Mapping):
         raise refuse(f"{type(score).__name__} is not a score", "use a Score, a dict, or \"preset:NAME\"")
     try:
-        text = json.dumps(score, default=_plain, allow_nan=False)
+        text = json.dumps({"tempo": Score.tempo, **score}, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise refuse(f"score: {error}") from None
     return _melisma._Score.from_json(text)

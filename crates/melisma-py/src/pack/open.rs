@@ -184,9 +184,10 @@ fn read_plain(source: &dyn ReadAt, header: &Header, part: &Part, out: &mut [u8])
 }
 
 pub(super) fn open(path: &Path) -> Result<File> {
-    let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
-    match file.metadata() {
-        Ok(data) if data.is_file() => Ok(file),
-        _ => Err(Error::invalid(format!("{}: this is not a file", path.display()))),
+    let failed = |error| Error::io(path.display(), error);
+    // Looked at first: opening a pipe waits for its other end.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(Error::invalid(format!("{}: this is not a file", path.display())));
     }
+    File::open(path).map_err(failed)
 }

@@ -1,7 +1,8 @@
 //! Codes from arrays, and back.
 
+use melisma::Error;
 use melisma::snac::{Codes, Config};
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -19,7 +20,14 @@ pub enum Given<'py> {
 impl Given<'_> {
     pub fn codes(&self, config: &Config) -> PyResult<Codes> {
         match self {
-            Self::Frames(frames) => Codes::from_frames(config, frames.as_slice()?).map_err(raise),
+            Self::Frames(frames) => {
+                let [slots, width] = [config.frame_codes().sum(), frames.shape()[1]];
+                if width != slots {
+                    let message = format!("codes of shape {:?}; frames of this model are [n, {slots}]", frames.shape());
+                    return Err(raise(Error::invalid(message)));
+                }
+                Codes::from_frames(config, frames.as_slice()?).map_err(raise)
+            }
             Self::Levels(levels) => {
                 let levels: Result<Vec<_>, _> =
                     levels.iter().map(|level| level.as_slice().map(<[i32]>::to_vec)).collect();
