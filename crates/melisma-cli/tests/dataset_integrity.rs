@@ -166,6 +166,18 @@ fn datasets_of_version_1_are_read_and_say_what_they_do_not_record() {
 }
 
 #[test]
+fn shards_of_different_lists_are_refused() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 5);
+    build(&sandbox, "1.h5", &["--shard", "1/2"]);
+    std::fs::rename(sandbox.path("w/n.wav"), sandbox.path("w/z.wav")).unwrap();
+    build(&sandbox, "2.h5", &["--shard", "2/2"]);
+    let ran = sandbox.run(&["dataset", "merge", "1.h5", "2.h5", "-o", "a.h5"]);
+    assert!(ran.code == 2 && ran.stderr.contains("different lists of files"), "{}", ran.stderr);
+    assert!(!sandbox.path("a.h5").exists());
+}
+
+#[test]
 fn a_missing_shard_is_refused_unless_told() {
     let sandbox = Sandbox::new();
     corpus(&sandbox, 5);

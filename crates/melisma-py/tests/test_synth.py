@@ -45,7 +45,7 @@ class Scores(unittest.TestCase):
             "unknown preset `loud`": lambda: synth.render("preset:loud"),
             "not a preset": lambda: synth.render("focus"),
             "list is not a score": lambda: synth.render([]),
-            "tempo": lambda: synth.render({"notes": []}),
+            "tempo": lambda: synth.render({"notes": [], "tempo": 0}),
             "volume": lambda: synth.render({"tempo": 1, "notes": [], "volume": 3}),
             "velocity": lambda: synth.render(synth.Score(notes=[synth.Note("lead", 0, 1, 60, 2)])),
             "tuba": lambda: synth.render(synth.Score(notes=[note(instrument="tuba")])),

@@ -7,7 +7,7 @@ mod repository;
 
 use melisma::pack::{self, Archive, Array, Decoder, Encoder, Header, Layout, Options, Split};
 use melisma::{Budget, Device, Isa, Queue, Space};
-use pack_source::{Random, UNLIMITED, file, options};
+use pack_source::{Random, UNLIMITED, assert_reads_into_slices, file, options};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -101,24 +101,6 @@ fn wide_elements_get_the_tiles_that_suit_them() {
         let fixed = packed(&source, &Options { tile_size: Some(tile_size), ..options() });
         assert!(chosen.len() < fixed.len(), "{tile_size}: {} and {}", chosen.len(), fixed.len());
     }
-}
-
-/// All tensors at once, the last one first, each into memory of its own.
-fn assert_reads_into_slices(archive: &Archive<'_>, source: &[u8]) {
-    let header = Header::read(&source).unwrap();
-    let mut out: Vec<Vec<u8>> = header.tensors.iter().map(|entry| vec![9; entry.len() as usize]).collect();
-    let targets = header.tensors.iter().map(|entry| entry.name.as_str()).zip(out.iter_mut().map(Vec::as_mut_slice));
-    archive.unpack_into(targets.rev().collect(), 2).unwrap();
-    for (entry, out) in header.tensors.iter().zip(&out) {
-        let [start, end] = entry.bytes.map(|at| (header.len + at) as usize);
-        assert!(*out == source[start..end], "{}", entry.name);
-    }
-    archive.unpack_into(Vec::new(), 2).unwrap();
-    let error = archive.unpack_into(vec![("matrix", &mut [0; 3])], 2).unwrap_err();
-    assert!(error.to_string().contains("matrix: 3 bytes for a tensor of "), "{error}");
-    let mut twice = [0, 0].map(|byte| vec![byte; header.get("matrix").unwrap().len() as usize]);
-    let targets = twice.iter_mut().map(|out| ("matrix", out.as_mut_slice())).collect();
-    assert_eq!(archive.unpack_into(targets, 2).unwrap_err().to_string(), "matrix is named twice");
 }
 
 #[test]

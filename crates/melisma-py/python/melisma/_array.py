@@ -95,7 +95,7 @@ def floats(value: ArrayLike, what: str = "samples") -> Floats:
     if array.dtype == numpy.float32 and in_order(array) and array.dtype.isnative:
         return array
     if array.dtype.kind == "f":
-        return numpy.require(array, numpy.float32, "CA")
+        return numpy.require(array, numpy.float32, ["C", "A"])
     if array.dtype.kind == "i" and array.dtype.itemsize == 2:
         scaled: Floats = numpy.multiply(array, numpy.float32(1 / 32768), dtype=numpy.float32, order="C")
         return scaled
@@ -114,7 +114,7 @@ def integers(value: ArrayLike, what: str = "codes") -> Integers:
     bounds = numpy.iinfo(numpy.int32)
     if array.min() < bounds.min or array.max() > bounds.max:
         raise refuse(f"{what} from {array.min()} to {array.max()}: they do not fit 32 bits")
-    return numpy.require(array, numpy.int32, "CA")
+    return numpy.require(array, numpy.int32, ["C", "A"])
 
 
 def rate(value: object, what: str = "sample_rate") -> int:

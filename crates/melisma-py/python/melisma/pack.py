@@ -50,7 +50,7 @@ def save_file(
 ) -> Sizes:
     """Packs arrays or torch tensors into a file, and checks that it decodes to them.
 
-    An existing file is replaced. `base` names a model of the same shapes, of which only the difference is stored.
+    An existing file is replaced. `base` names a plain file of the same shapes, of which only the difference is stored.
     """
     if not isinstance(tensors, Mapping):
         raise refuse(f"{type(tensors).__name__} is not a dict of arrays")
@@ -210,7 +210,7 @@ def compress(array: ArrayLike) -> bytes:
 def decompress(
     blob: bytes | bytearray | memoryview, framework: Framework | None = "np", *, out: ArrayLike | None = None
 ) -> Any:
-    """The array that `compress` got, bit for bit, in `out` if that is given."""
+    """The array that `compress` was given, bit for bit, in `out` if that is given."""
     blob = bytes(blob)
     dtype, shape = _melisma._compressed(blob)
     if out is None:

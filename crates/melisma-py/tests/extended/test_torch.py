@@ -117,6 +117,7 @@ class Tensors(unittest.TestCase):
             "f32": torch.randn(3, 4, 5),
             "f8": torch.randn(64).to(torch.float8_e4m3fn),
             "flag": torch.tensor(True),
+            "empty": torch.zeros(0, 4),
             "columns": torch.randn(40, 50).T,
             "grad": torch.nn.Parameter(torch.randn(4)),
         }

@@ -23,6 +23,9 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Remedy, Result};
 
+/// The attribute of a shard that tells from which list of files it was divided.
+pub(super) const INPUTS: &str = "inputs";
+
 /// A build request.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -126,7 +129,10 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
-    let layout = plan.feature.layout(&plan, request.shard);
+    let mut layout = plan.feature.layout(&plan, request.shard);
+    if request.shard.1 > 1 {
+        layout.attributes.insert(INPUTS.to_owned(), request.inputs.fingerprint().into());
+    }
     let hash = layout.text("plan").unwrap_or_default().to_owned();
     let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| {
         let is_file = |failure: &&Failure| failure.stage != TEXT_STAGE && failure.action != Action::Kept;

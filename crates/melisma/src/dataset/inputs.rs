@@ -67,6 +67,15 @@ impl Inputs {
         matches!(suffix(place), Some("txt" | "lst" | "list"))
     }
 
+    /// Tells this list from another one: the number of files, and a hash of their names.
+    pub(super) fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for file in self.files.iter() {
+            hasher.update(file.name().as_bytes()).update(&[0]);
+        }
+        format!("{} {}", self.files.len(), &hasher.finalize().to_hex()[..16])
+    }
+
     /// The named places, and every file.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(Input::path))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::build::INPUTS;
 use super::guard;
 use super::hash::{Found, Table, is_plain};
 use super::identity::Identity;
@@ -84,18 +85,20 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
         let store = Store::open(path)?;
         parts.push((bounds(&store).map_err(|error| error.at(path.display()))?, path, store));
     }
+    same_inputs(&parts)?;
     parts.sort_by_key(|part| part.0);
     for pair in parts.windows(2) {
         let is_empty = pair[1].0.0 == i64::MAX;
         if !is_empty && pair[0].0.1 >= pair[1].0.0 {
             let message = format!("the files of {} and {} overlap", pair[0].1.display(), pair[1].1.display());
             return Err(Error::invalid(message)
-                .with_hint("name each shard once; where one was merged without a shard, merge the original shards"));
+                .with_hint("name each shard once, and do not merge a dataset that was merged before"));
         }
     }
     let (missing, n_unnumbered) = numbered(&parts, request.missing)?;
     let mut layout = layout(&parts)?;
     layout.attributes.remove("shard");
+    layout.attributes.remove(INPUTS);
     if let Some(total) = total(&parts).filter(|_| !missing.is_empty()) {
         let names: Vec<String> = missing.iter().map(|index| format!("{index}/{total}")).collect();
         layout.attributes.insert("missing_shards".to_owned(), Value::from(names.join(" ")));
@@ -141,6 +144,21 @@ fn bounds(store: &Store) -> Result<(i64, i64)> {
         Ok(i64::from_le_bytes(bytes))
     };
     Ok((at(0)?, at(n_rows - 1)?))
+}
+
+/// Fails for shards of different lists of files: some files would be missing, and others there twice.
+fn same_inputs(parts: &[Part<'_>]) -> Result<()> {
+    let mut known = parts.iter().filter_map(|(_, path, store)| Some((path, store.layout.text(INPUTS)?)));
+    let Some((first, inputs)) = known.next() else { return Ok(()) };
+    match known.find(|(_, others)| *others != inputs) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let message =
+                format!("{} and {} were divided from different lists of files", first.display(), path.display());
+            Err(Error::invalid(message)
+                .with_hint("build all shards from one list, as in files.txt with a path per line"))
+        }
+    }
 }
 
 /// The shard's number, counted from 1, and the number of shards.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use melisma::Budget;
-use melisma::pack::Options;
+use melisma::pack::{Archive, Header, Options};
 use melisma::random::SplitMix64;
 
 pub static UNLIMITED: LazyLock<Budget> = LazyLock::new(Budget::unlimited);
@@ -80,4 +80,23 @@ pub fn golden() -> Vec<u8> {
         ("floats", "F32", &[900], (0..900).flat_map(|_| random.weight().to_le_bytes()).collect()),
     ];
     file(tensors)
+}
+
+/// Reads all tensors at once, the last one first, each into memory of its own.
+#[allow(dead_code, reason = "one of the tests that share this module uses it")]
+pub fn assert_reads_into_slices(archive: &Archive<'_>, source: &[u8]) {
+    let header = Header::read(&source).unwrap();
+    let mut out: Vec<Vec<u8>> = header.tensors.iter().map(|entry| vec![9; entry.len() as usize]).collect();
+    let targets = header.tensors.iter().map(|entry| entry.name.as_str()).zip(out.iter_mut().map(Vec::as_mut_slice));
+    archive.unpack_into(targets.rev().collect(), 2).unwrap();
+    for (entry, out) in header.tensors.iter().zip(&out) {
+        let [start, end] = entry.bytes.map(|at| (header.len + at) as usize);
+        assert!(*out == source[start..end], "{}", entry.name);
+    }
+    archive.unpack_into(Vec::new(), 2).unwrap();
+    let error = archive.unpack_into(vec![("matrix", &mut [0; 3])], 2).unwrap_err();
+    assert!(error.to_string().contains("matrix: 3 bytes for a tensor of "), "{error}");
+    let mut twice = [0, 0].map(|byte| vec![byte; header.get("matrix").unwrap().len() as usize]);
+    let targets = twice.iter_mut().map(|out| ("matrix", out.as_mut_slice())).collect();
+    assert_eq!(archive.unpack_into(targets, 2).unwrap_err().to_string(), "matrix is named twice");
 }

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// The largest record.
 const MAX_BYTES: u64 = 16 << 20;
-const MEASURE: &str = "the bench of the room on that machine writes its record";
+const MEASURE: &str = "run the bench of `dataset`, `snac/encode` or `pack` on that machine, and save its record";
 /// The audio that was measured: 16-bit mono samples at this rate.
 const MEL_BYTES_PER_SECOND: f64 = 2.0 * 22_050.0;
 const TOKEN_BYTES_PER_SECOND: f64 = 2.0 * 24_000.0;
@@ -132,7 +132,7 @@ impl Machine {
     fn best(&self, what: &str, is_wanted: impl Fn(&Figure) -> bool) -> Result<&Figure> {
         let found = self.figures.iter().filter(|row| is_wanted(row)).max_by(|a, b| a.median.total_cmp(&b.median));
         found.ok_or_else(|| {
-            Error::invalid(format!("the record of {} has no figure for {what}", self.name)).with_hint(MEASURE)
+            Error::invalid(format!("the record of {} has no row for {what}", self.name)).with_hint(MEASURE)
         })
     }
 }

@@ -1,0 +1,137 @@
+"""What people do without thinking of it: it works, or is refused in words."""
+
+import gc
+import multiprocessing
+import os
+import pickle
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import numpy
+
+import melisma
+from melisma import audio, dataset, mel, pack, snac
+
+
+class Doubled(dataset.Dataset):
+    """A dataset with rows of its own, and a value of its own."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.factor = 2
+
+    def __getitem__(self, index):
+        return super().__getitem__(index) * self.factor
+
+
+def shape_of(transform, queue):
+    queue.put(transform(numpy.zeros(22_050, "f4")).shape)
+
+
+class Habits(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def test_codes_of_another_shape(self):
+        frames = numpy.arange(28).reshape(4, 7)
+        decoder = snac.Decoder(device="cpu")
+        for work in [decoder.decode, decoder.stream().push, snac.populate]:
+            for codes in [frames.T, frames.reshape(1, 28), frames.reshape(2, 14)]:
+                with self.assertRaisesRegex(ValueError, "codes of shape"):
+                    work(codes)
+        self.assertEqual(decoder.stream().push([]).size, 0)
+
+    def test_unaligned_arrays_are_copied(self):
+        samples = numpy.sin(numpy.arange(22_050) / 9).astype("f4")
+        moved = numpy.frombuffer(b"-" + samples.tobytes(), "f4", offset=1)
+        self.assertFalse(moved.flags.aligned)
+        numpy.testing.assert_array_equal(mel.spectrogram(moved), mel.spectrogram(samples))
+        numpy.testing.assert_array_equal(audio.resample(moved, 2, 1), audio.resample(samples, 2, 1))
+        room = numpy.frombuffer(bytearray(80 * 87 * 2 + 1), "f2", offset=1).reshape(80, 87)
+        with self.assertRaisesRegex(ValueError, "out: .*aligned"):
+            mel.spectrogram(samples, out=room)
+
+    def test_subclasses_of_datasets(self):
+        audio.write(self.path("a.wav"), numpy.sin(numpy.arange(66_150) / 9), 22_050)
+        dataset.build(self.path("a.wav"), self.path("a.h5"), segment=1.0, progress=False)
+        rows, doubled = dataset.open(self.path("a.h5")), Doubled(self.path("a.h5"))
+        doubled.factor = 3
+        for opened in [doubled, pickle.loads(pickle.dumps(doubled))]:
+            numpy.testing.assert_array_equal(opened.__getitems__([1])[0], rows[1] * 3)
+        with self.assertRaisesRegex(ValueError, "list is not a batch"):
+            dataset.collate(doubled.__getitems__([1]))
+
+    def test_a_file_that_is_replaced_while_it_is_open(self):
+        tensors = {"a": numpy.zeros(4096, "f4"), "b": numpy.zeros(4096, "f4")}
+        pack.save_file(tensors, self.path("x.safetensors"))
+        with pack.safe_open(self.path("x.safetensors"), "np") as file:
+            pack.save_file({name: values + 1 for name, values in tensors.items()}, self.path("x.safetensors"))
+            self.assertEqual(file.get_tensor("b")[0], 0)
+        os.mkfifo(self.path("pipe"))
+        with self.assertRaisesRegex(ValueError, "not a file"):
+            pack.load_file(self.path("pipe"))
+
+    def test_files_that_are_missing(self):
+        for work in [audio.read, pack.load_file, snac.Decoder, dataset.open]:
+            with self.assertRaises(FileNotFoundError) as raised:
+                work(self.path("none.wav"))
+            self.assertIsInstance(raised.exception, melisma.MelismaError)
+            self.assertEqual(pickle.loads(pickle.dumps(raised.exception)).errno, 2)
+
+    def test_samples_that_are_not_finite(self):
+        for value in [numpy.nan, numpy.inf]:
+            with self.assertRaisesRegex(ValueError, "sample 2 is not finite"):
+                audio.write(self.path("x.wav"), numpy.array([0, 0, value, 0]), 8_000)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_transform_after_a_fork(self):
+        transform = mel.Transform()
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        child = context.Process(target=shape_of, args=(transform, queue))
+        child.start()
+        self.assertEqual(queue.get(timeout=60), (80, 87))
+        child.join(60)
+
+    def test_models_move_in_place(self):
+        model = snac.SNAC.from_pretrained("builtin:mini24")
+        self.assertIs(model.cpu().eval().float(), model)
+        self.assertEqual((model.codebook_size, model.hop_length), (4096, 512))
+
+    def test_traces_end_with_their_block(self):
+        with melisma.trace() as trace:
+            mel.spectrogram(numpy.zeros(22_050, "f4"))
+        before = trace.table()
+        time.sleep(0.05)
+        self.assertEqual(trace.table(), before)
+        ran = []
+        with self.assertRaises(OSError):
+            with melisma.trace(self.path("none/trace.json")):
+                ran.append(True)
+        self.assertEqual(ran, [])
+        with self.assertRaises(KeyError):
+            with melisma.trace(self.path("trace.json")):
+                raise KeyError
+
+    def test_a_server_that_nobody_holds(self):
+        server = melisma.serve()
+        url = server.url
+        with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
+            self.assertEqual(answer.status, 200)
+        del server
+        gc.collect()
+        end = time.monotonic() + 30
+        with self.assertRaises(OSError):
+            while time.monotonic() < end:
+                urllib.request.urlopen(f"{url}/v1/models", timeout=30).close()
+
+
+if __name__ == "__main__":
+    unittest.main()
