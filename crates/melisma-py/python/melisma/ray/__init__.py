@@ -5,8 +5,9 @@ inputs and the output are on storage that every node sees under the same path. A
 same call is made again, and the result has the bytes of a build on one machine.
 
     import ray, melisma.ray
+    from melisma.ray import Workers
     ray.init("auto")
-    report = melisma.ray.build("/data/wavs", "/data/train.h5", preset="whisper-80", num_gpus=1)
+    report = melisma.ray.build("/data/wavs", "/data/train.h5", preset="whisper-80", workers=Workers(num_gpus=1))
 """
 
 from ._cluster import Workers

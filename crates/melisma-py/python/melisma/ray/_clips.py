@@ -1,20 +1,22 @@
 """Clips of a preset as a job: a shard is a range of them."""
 
 import os
-import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import melisma
 from melisma import _melisma
 
+from .._array import refuse
+from . import _shards
 from ._cluster import Needs
-from ._folder import Folder
+from ._folder import Folder, Plan, remove, stamp, stem
 
 #: Clips of a shard where the caller does not say how many shards there are.
 CLIPS_PER_SHARD = 256
-#: Shards for each worker, so that none waits long for the last ones.
-SHARDS_PER_WORKER = 4
+#: Seconds of the clip that checks the settings, and of the longest one.
+TRIAL_S, LONGEST_S = 0.02, 86_400
 
 
 class Clips:
@@ -31,19 +33,36 @@ class Clips:
         return Needs(self._version, (), (os.path.dirname(self.output),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
-        """Decides the ranges once."""
+        """Decides the ranges once. Ranges with a clip that changed since it was made are made again."""
         count = self.settings["count"]
-        if os.path.isdir(self.folder.path) and not os.path.isdir(self.output):
-            shutil.rmtree(self.folder.path)
+        before = self.folder.job()
+        if before is not None and not os.path.isdir(self.output):
+            self.folder.empty()
 
-        def plan() -> dict[str, Any]:
-            wanted = self.shards or max(n_workers * SHARDS_PER_WORKER, -(-count // CLIPS_PER_SHARD))
-            return {"shards": min(wanted, count)}
+        def plan() -> Plan:
+            check(self.settings)
+            return {"shards": _shards.choose(self.shards, n_workers, count, CLIPS_PER_SHARD)}, lambda: None
 
         # Clips that are there are checked against their labels, so a folder of them is never refused.
-        job = self.folder.begin({"settings": self.settings}, lambda: [], plan, self.overwrite)
+        job = self.folder.begin({"settings": self.settings}, [], plan, self.overwrite)
+        _shards.check(self.folder, job, self.shards, count)
         os.makedirs(self.output, exist_ok=True)
-        return job | {"done": [row["shard"] for row in self.folder.rows()]}
+        if before is not None and self.overwrite:
+            self._remove_from(count, before["asked"].get("settings", {}).get("count", 0))
+        rows = self.folder.rows().items()
+        done = [shard for shard, row in rows if row.get("stamp") == stamp(self._files(shard, job["shards"]))]
+        return job | {"done": done}
+
+    def _remove_from(self, first: int, end: int) -> None:
+        for path in self._names(range(first, end)):
+            remove(path)
+
+    def _files(self, shard: int, shards: int) -> Iterable[str]:
+        count = self.settings["count"]
+        return self._names(range(count * shard // shards, count * (shard + 1) // shards))
+
+    def _names(self, clips: range) -> Iterable[str]:
+        return (os.path.join(self.output, f"clip_{clip:06}.{kind}") for clip in clips for kind in ("wav", "json"))
 
     def open(self, threads: int, device: str | None) -> None:
         """Takes the worker's device."""
@@ -53,8 +72,20 @@ class Clips:
         """Renders the clips of one range."""
         job = self.folder.job()
         assert job is not None
-        return _melisma._clips(self.output, self.settings, (shard, job["shards"]), self._place, self.overwrite)
+        # A range with a row has clips of this job, of which some were damaged since.
+        overwrite = self.overwrite or self.folder.read(f"{stem(shard)}.json") is not None
+        row = _melisma._clips(self.output, self.settings, (shard, job["shards"]), self._place, overwrite)
+        return row | {"stamp": stamp(self._files(shard, job["shards"]))}
 
     def finish(self, shards: Sequence[int]) -> dict[str, Any]:
         """Nothing is left to do."""
         return {"output": self.output}
+
+
+def check(settings: dict[str, Any]) -> None:
+    """Fails as rendering clips with these settings does."""
+    if settings["seconds"] > LONGEST_S:
+        raise refuse(f"seconds is {settings['seconds']}", "a day is the longest clip")
+    trial = settings | {"count": 1, "seconds": min(settings["seconds"], TRIAL_S)}
+    with tempfile.TemporaryDirectory() as folder:
+        _melisma._clips(folder, trial, (0, 1), ("cpu", 1), False)

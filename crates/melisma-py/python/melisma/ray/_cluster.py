@@ -1,10 +1,12 @@
 """The nodes of a cluster: which of them can work, and the workers on them."""
 
 import itertools
+import math
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,10 @@ from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, u
 
 import melisma
 
+from .._array import refuse
 from ._error import JobError
+from ._folder import Folder
+from ._lock import Lock
 
 #: Free bytes below which a disk counts as full.
 LEAST_FREE = 64 << 20
@@ -25,17 +30,34 @@ PATIENCE_S = 120
 
 @dataclass(frozen=True)
 class Workers:
-    """What one worker has: cores and GPUs in Ray's counting. `count` bounds their number; None takes all that fit."""
+    """What one worker has: cores and GPUs in Ray's counting. `count` limits their number; None takes all that fit.
+
+    A worker has as many threads as cores, so the default is one worker with one thread for each core.
+    """
 
     num_cpus: float = 1
     num_gpus: float = 0
     count: int | None = None
 
-    def fit(self, resources: dict[str, float]) -> int:
-        """How many workers a node has room for."""
-        asked = {"CPU": self.num_cpus, "GPU": self.num_gpus}
-        rooms = [int(resources.get(name, 0) // amount) for name, amount in asked.items() if amount > 0]
-        return min(rooms, default=1)
+    def __post_init__(self) -> None:
+        for key in ("num_cpus", "num_gpus"):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise refuse(f"{key} is {value!r}", "use a number from 0 on")
+        whole("count", self.count, 1)
+
+
+def whole(name: str, value: Any, least: int) -> None:
+    """Fails unless `value` is None or a whole number from `least` on."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise refuse(f"{name} is {value!r}", f"use a whole number from {least} on")
+
+
+def _room(workers: Workers, resources: dict[str, float]) -> int:
+    """How many workers a node has room for."""
+    asked = {"CPU": workers.num_cpus, "GPU": workers.num_gpus}
+    rooms = [int(resources.get(name, 0) // amount) for name, amount in asked.items() if amount > 0]
+    return min(rooms, default=1)
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,8 @@ def fault_of(needs: Needs) -> str | None:
         if not os.path.exists(path):
             return f"{path}: not found on this node; inputs and outputs must be on storage that every node sees"
     for path in needs.writes:
-        if not os.access(path, os.W_OK):
+        # A file system without any room, such as /proc, holds no files of ours.
+        if not os.path.isdir(path) or not os.access(path, os.W_OK) or shutil.disk_usage(path).total == 0:
             return f"{path}: not a folder that this node can write to"
         if shutil.disk_usage(path).free < LEAST_FREE:
             return f"{path}: the disk is full"
@@ -82,6 +105,7 @@ class Cluster:
         self._reported: set[str] = set()
         self._left_out: set[str] = set()
         self.nodes: list[dict[str, Any]] = []
+        self.names: list[str] = []
         self.faults: list[dict[str, Any]] = []
         self.look_again()
 
@@ -101,7 +125,7 @@ class Cluster:
         # The driver's node first: what is done once is done there if it can work.
         alive.sort(key=lambda node: (node["NodeID"] != here, node["NodeID"]))
         asked = [(node, on(node["NodeID"], _look, self._needs)) for node in alive]
-        self.nodes = []
+        self.nodes, self.names = [], []
         for node, answer in asked:
             try:
                 called, fault = ray.get(answer, timeout=PATIENCE_S)
@@ -111,37 +135,64 @@ class Cluster:
             if fault is None:
                 if called not in self._left_out:
                     self.nodes.append(node)
+                    self.names.append(called)
             elif node["NodeID"] not in self._reported:
                 self._reported.add(node["NodeID"])
                 self.faults.append({"node": called, "shard": None, "message": fault})
         if not self.nodes:
-            raise JobError("no node of the cluster can work", self.faults)
+            reasons = {fault["message"] for fault in self.faults}
+            reason = f": {reasons.pop()}" if len(reasons) == 1 else ""
+            raise JobError(f"no node of the cluster can work{reason}", self.faults)
 
     def seats(self, workers: Workers) -> list[str]:
         """The node of each worker, one node after the other."""
-        each = [[node["NodeID"]] * workers.fit(node["Resources"]) for node in self.nodes]
+        each = [[node["NodeID"]] * _room(workers, node["Resources"]) for node in self.nodes]
         seats = [seat for row in itertools.zip_longest(*each) for seat in row if seat is not None]
         if not seats:
-            asked = f"{workers.num_cpus} cores and {workers.num_gpus} GPUs"
-            raise JobError(f"no node has room for a worker with {asked}", self.faults)
+            asked = f"num_cpus={workers.num_cpus} and num_gpus={workers.num_gpus}"
+            raise JobError(f"no node has room for a worker with {asked}", self.faults, "ask for less, or add nodes")
         return seats[: workers.count]
 
     def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function on the first node that is alive, and returns what it returns or raises."""
         for node in self.nodes:
             try:
-                return ray.get(on(node["NodeID"], function, *arguments))
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
+                return answer(on(node["NodeID"], function, *arguments))
             except ray.exceptions.RayError as error:
                 last = error
         raise last
 
+    @contextmanager
+    def locked(self, folder: Folder) -> Iterator[None]:
+        """Holds the lock of a job. Ray ends the process that holds it when the driver dies."""
+        owner = f"{socket.gethostname()}, process {os.getpid()}"
+        options = {"num_cpus": 0, "scheduling_strategy": _pinned(self.nodes[0]["NodeID"])}
+        lock = ray.remote(Lock).options(**options).remote(folder, owner)
+        try:
+            answer(lock.take.remote())
+            yield
+        finally:
+            # The lock is gone already if its node is.
+            with suppress(ray.exceptions.RayError):
+                answer(lock.release.remote())
+            ray.kill(lock)
+
 
 def on(node: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls a function on a node; a reference to what it returns."""
-    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(function).options(num_cpus=0, max_retries=2, scheduling_strategy=strategy).remote(*arguments)
+    return ray.remote(function).options(num_cpus=0, max_retries=2, scheduling_strategy=_pinned(node)).remote(*arguments)
+
+
+def _pinned(node: str) -> Any:
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def answer(reference: Any) -> Any:
+    """What a call returns or raises."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
 
 
 def first_line(error: BaseException) -> str:

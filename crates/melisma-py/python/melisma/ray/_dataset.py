@@ -2,22 +2,23 @@
 
 import json
 import os
-import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import melisma
 from melisma import _melisma, dataset
 
+from .._array import refuse
+from . import _shards
 from ._cluster import Needs
-from ._folder import Folder, stem
+from ._folder import Folder, Plan, remove, stamp, stem
 from ._remote import Remote
+from ._stage import Stage
 
 #: Files of a shard where the caller does not say how many shards there are.
 FILES_PER_SHARD = 2000
-#: Shards for each worker, so that none waits long for the last ones.
-SHARDS_PER_WORKER = 4
 #: Failures that the report lists; the file beside the dataset lists all.
 MAX_LISTED = 1000
 #: Seconds to wait for a worker of a dead driver to let go of a shard.
@@ -39,6 +40,7 @@ class Build:
         self._version = melisma.__version__
         self._builder: _melisma._Builder | None = None
         self._listed: _melisma._Inputs | None = None
+        self._stage: Stage | None = None
 
     def needs(self) -> Needs:
         """The inputs, the model and the table; room beside the output and for remote files."""
@@ -49,35 +51,74 @@ class Build:
         return Needs(self._version, tuple(reads), tuple(writes))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
-        """Lists the files once, for all workers and all later calls."""
+        """Lists the files once, for all workers and all later calls. Shards that were damaged are made again."""
         if self.folder.read("merged.json") is not None and not os.path.exists(self.output):
-            shutil.rmtree(self.folder.path)
-
-        def plan() -> dict[str, Any]:
-            listed = self.remote.list() if self.remote else _melisma._Inputs.find(self.inputs)
-            listed.save(self.folder.at("inputs.list"))
-            wanted = self.shards or max(n_workers * SHARDS_PER_WORKER, -(-len(listed) // FILES_PER_SHARD))
-            return {"files": len(listed), "shards": min(wanted, len(listed)), "skipped": listed.skipped()}
-
+            self.folder.empty()
         asked = {"inputs": self.inputs, "store": self.store, "settings": self.settings}
-        job = self.folder.begin(asked, lambda: [self.output], plan, self.overwrite)
-        is_merged = self.folder.read("merged.json") is not None
-        done = [row["shard"] for row in self.folder.rows()]
-        return job | {"done": [shard for shard in done if is_merged or os.path.exists(self._path(shard))]}
+        job = self.folder.begin(asked, [self.output], partial(self._plan, n_workers), self.overwrite)
+        _shards.check(self.folder, job, self.shards, job["files"])
+        if self.folder.read("merged.json") is not None:
+            return job | {"done": list(range(job["shards"]))}
+        self._check_list()
+        rows = self.folder.rows()
+        done = [shard for shard, row in rows.items() if row.get("stamp") == stamp([self._path(shard)])]
+        for shard in rows.keys() - set(done):
+            remove(self.folder.at(f"{stem(shard)}.json"))
+            self._remove(shard)
+        return job | {"done": done}
+
+    def _plan(self, n_workers: int) -> Plan:
+        dataset._builder(**self.settings, device="cpu", threads=1)
+        self._spare([] if self.remote else self.inputs)
+        if os.path.isdir(self.output):
+            check_dataset(self.output)
+        listed, skipped = self.remote.list() if self.remote else find(self.inputs)
+        if os.path.exists(self.output) and not self.remote:
+            self._spare(map(str, listed.paths(0, 1)))
+        shards = _shards.choose(self.shards, n_workers, len(listed), FILES_PER_SHARD)
+        facts = {"files": len(listed), "shards": shards, "skipped": skipped}
+        return facts, lambda: listed.save(self.folder.at("inputs.list"))
+
+    def _spare(self, inputs: Iterable[str]) -> None:
+        """Fails if the output would replace an input."""
+        output = os.path.realpath(self.output)
+        for place in inputs:
+            # Most are in other folders, and need no look at the disk.
+            if place.startswith((output, self.output)) or os.path.basename(place) == os.path.basename(output):
+                if f"{os.path.realpath(place)}/".startswith(f"{output}/"):
+                    message = f"{self.output}: the output would replace the input {place}"
+                    raise refuse(message, "choose another name for the output")
+
+    def _check_list(self) -> None:
+        path = self.folder.at("inputs.list")
+        try:
+            _melisma._Inputs.load(path)
+        except melisma.MelismaError:
+            message = f"{path}: the job's list of input files is missing or damaged"
+            raise refuse(message, "use overwrite=True to start the job over") from None
 
     def open(self, threads: int, device: str | None) -> None:
         """Loads the model, the table and the list of files."""
         self._builder = dataset._builder(**self.settings, device=device, threads=threads)
         self._listed = _melisma._Inputs.load(self.folder.at("inputs.list"))
+        if self.remote is not None:
+            self._stage = Stage(self.remote, self._listed)
+            self._listed = self._stage.inputs
 
     def run(self, shard: int) -> dict[str, Any]:
         """Builds one shard."""
         job = self.folder.job()
-        assert self._listed is not None and job is not None
-        if self.remote is None:
+        assert job is not None
+        if self._stage is None:
             return self._build(shard, job["shards"])
-        with self.remote.staged(self._listed.paths(shard, job["shards"]), self.settings):
-            return self._build(shard, job["shards"])
+        with_texts = self.settings.get("feature") == "tokens" and self.settings.get("metadata") is None
+        try:
+            with self._stage.fetched((shard, job["shards"]), with_texts):
+                return self._build(shard, job["shards"])
+        except melisma.MelismaError:
+            # It may lack files that were there.
+            self._remove(shard)
+            raise
 
     def _build(self, shard: int, count: int) -> dict[str, Any]:
         assert self._builder is not None
@@ -91,7 +132,7 @@ class Build:
         while True:
             try:
                 report = self._builder.build(order)
-                return {key: report[key] for key in KEYS}
+                return {key: report[key] for key in KEYS} | {"stamp": stamp([output])}
             except melisma.MelismaError as error:
                 if error.kind == "Exists" and not order["overwrite"]:
                     order["overwrite"] = True
@@ -108,25 +149,45 @@ class Build:
         if merged is None:
             paths = [self._path(shard) for shard in shards]
             missing = len(shards) < job["shards"]
-            # Before the job began, there was no output or it may be replaced: what is there is ours.
-            rows = dataset.merge(paths, self.output, store=self.store, overwrite=True, allow_missing=missing)  # type: ignore[arg-type]
-            merged = {"rows": rows, "missing_shards": job["shards"] - len(shards)}
+            merged = {"rows": self._merge(paths, missing), "missing_shards": job["shards"] - len(shards)}
             if not missing:
                 self.folder.write("merged.json", merged)
-                for path in paths:
-                    _remove(path)
+        if self.folder.read("merged.json") is not None:
+            for shard in range(job["shards"]):
+                self._remove(shard)
         return merged | {"failures": _failures(f"{self.output}.failures.jsonl")}
+
+    def _merge(self, paths: list[str], missing: bool) -> int:
+        # Before the job began, there was no output or it may be replaced: what is there is ours.
+        try:
+            return dataset.merge(paths, self.output, store=self.store, overwrite=True, allow_missing=missing)  # type: ignore[arg-type]
+        except melisma.MelismaValueError as error:
+            if not any(path in error.message for path in paths):
+                raise
+            hint = "remove this shard, and the same call builds it again"
+            raise melisma.MelismaValueError(error.kind, error.message, hint) from None
 
     def _path(self, shard: int) -> str:
         return self.folder.at(stem(shard) + os.path.splitext(self.output)[1])
 
+    def _remove(self, shard: int) -> None:
+        path = self._path(shard)
+        remove(path)
+        remove(f"{path}.failures.jsonl")
 
-def _remove(path: str) -> None:
-    for place in (path, f"{path}.failures.jsonl"):
-        if os.path.isdir(place):
-            shutil.rmtree(place)
-        elif os.path.exists(place):
-            os.remove(place)
+
+def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:
+    """The audio files of local inputs, and what was left out, in words."""
+    listed = _melisma._Inputs.find(inputs)
+    return listed, listed.skipped()
+
+
+def check_dataset(folder: str) -> None:
+    """Fails if a folder is not a dataset, which alone may be replaced."""
+    try:
+        dataset.open(folder)
+    except melisma.MelismaError:
+        raise refuse(f"{folder}: this folder is not a dataset", "choose another name, or remove it yourself") from None
 
 
 def _failures(path: str) -> list[dict[str, Any]]:

@@ -11,21 +11,22 @@ _SHOWN = 10
 class JobError(MelismaRuntimeError):
     """Shards that failed on every attempt, or nodes of which none can work. Finished shards stay for the next call.
 
-    `faults` lists every fault of the job: a dict with `node`, `shard` (None for a fault of the node) and `message`.
+    `faults` lists every fault of the job: a dict with `node`, `shard` (from 1; None for a fault of the node) and
+    `message`.
     """
 
-    def __init__(self, what: str, faults: list[dict[str, Any]]) -> None:
+    def __init__(self, what: str, faults: list[dict[str, Any]], hint: str | None = None) -> None:
         lines = [what, *(f"  {said(fault)}" for fault in faults[:_SHOWN])]
         if len(faults) > _SHOWN:
             lines.append(f"  and {len(faults) - _SHOWN} more")
-        super().__init__("Unsupported", "\n".join(lines), "the same call resumes the job")
+        super().__init__("Unsupported", "\n".join(lines), hint)
         self.what, self.faults = what, faults
 
     def __reduce__(self) -> Any:
-        return JobError, (self.what, self.faults)
+        return JobError, (self.what, self.faults, self.hint)
 
 
 def said(fault: dict[str, Any]) -> str:
     """A fault in one line."""
-    shard = "" if fault["shard"] is None else f", shard {fault['shard'] + 1}"
-    return f"{fault['node'] or 'unknown node'}{shard}: {fault['message']}"
+    shard = "" if fault["shard"] is None else f", shard {fault['shard']}"
+    return f"{fault['node'] or 'the cluster'}{shard}: {fault['message']}"

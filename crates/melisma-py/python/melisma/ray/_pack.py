@@ -1,14 +1,18 @@
 """A sharded checkpoint as a job: each of its files is a shard."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import melisma
-from melisma import _melisma
+import numpy
 
+import melisma
+from melisma import _melisma, pack
+
+from .._array import refuse
 from ._cluster import Needs
-from ._folder import Folder
+from ._folder import Folder, Plan, stamp
 
 
 class Pack:
@@ -25,17 +29,19 @@ class Pack:
         return Needs(self._version, (self.index,), (os.path.dirname(self.index),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
-        """Checks the index against its files."""
+        """Checks the index against its files. Files that changed since they were packed are packed again."""
         packed_index, files = _melisma._pack_index(self.index)
-        targets = [packed_index, *(target for _, target in files)]
-        asked = {"index": self.index, "tile_size": self.tile_size}
+        if not files:
+            raise refuse(f"{self.index}: the index names no files")
+        asked = {"index": self.index, "tile_size": self.tile_size, "files": files}
 
-        def plan() -> dict[str, Any]:
-            return {"shards": len(files), "files": files}
+        def plan() -> Plan:
+            check(self.tile_size)
+            return {"shards": len(files)}, lambda: None
 
-        job = self.folder.begin(asked, lambda: targets, plan, self.overwrite)
-        done = [row["shard"] for row in self.folder.rows()]
-        return job | {"done": [shard for shard in done if os.path.exists(job["files"][shard][1])]}
+        job = self.folder.begin(asked, [packed_index, *(target for _, target in files)], plan, self.overwrite)
+        rows = self.folder.rows().items()
+        return job | {"done": [shard for shard, row in rows if row.get("stamp") == stamp(files[shard])]}
 
     def open(self, threads: int, device: str | None) -> None:
         """Files are packed by the CPU."""
@@ -45,10 +51,16 @@ class Pack:
         """Packs one file, and verifies it."""
         job = self.folder.job()
         assert job is not None
-        source, target = job["files"][shard]
+        source, target = job["asked"]["files"][shard]
         source_bytes, packed_bytes = _melisma._pack_file(source, target, self.tile_size, self._threads)
-        return {"source_bytes": source_bytes, "packed_bytes": packed_bytes}
+        return {"source_bytes": source_bytes, "packed_bytes": packed_bytes, "stamp": stamp([source, target])}
 
     def finish(self, shards: Sequence[int]) -> dict[str, Any]:
         """Writes the index of the packed files."""
         return {"output": _melisma._pack_write_index(self.index)}
+
+
+def check(tile_size: int | None) -> None:
+    """Fails as packing with this tile size does."""
+    with tempfile.TemporaryDirectory() as folder:
+        pack.save_file({"w": numpy.ones((64, 64), "f4")}, os.path.join(folder, "w.safetensors"), tile_size=tile_size)

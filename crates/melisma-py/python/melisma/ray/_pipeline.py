@@ -58,7 +58,7 @@ class Worker:
             try:
                 folder.write(f"{stem(shard)}.begun", {"node": self.node})
                 made = self.work.run(shard)
-                made |= {"shard": shard, "node": self.node, "seconds": time.monotonic() - begun}
+                made |= {"node": self.node, "seconds": time.monotonic() - begun}
                 folder.write(f"{stem(shard)}.json", made)
             except Exception as error:
                 message = f"{type(error).__name__}: {error}"
@@ -132,11 +132,12 @@ class Pipeline:
 
     def _lost(self, shard: int) -> str | None:
         node: str | None = self.cluster.once(_begun_on, self.work.folder, shard)
-        self._fault(node, shard, "the worker or its node died")
+        # A worker that died before it began the shard has left no trace of its node.
+        self._fault(node or f"one of {', '.join(self.cluster.names)}", shard, "the worker or its node died")
         return node
 
     def _fault(self, node: str | None, shard: int | None, message: str) -> None:
-        self.faults.append({"node": node, "shard": shard, "message": message})
+        self.faults.append({"node": node, "shard": None if shard is None else shard + 1, "message": message})
 
 
 def _begun_on(folder: Folder, shard: int) -> str | None:

@@ -1,0 +1,148 @@
+"""Arguments, folders and locks that need no cluster."""
+
+import json
+import math
+import os
+import tempfile
+import unittest
+
+from jobs import write_files
+from melisma import MelismaError
+from melisma import ray as jobs_on_ray
+from melisma.ray import Workers, _clips, _cluster, _dataset, _folder, _lock, _pack, _remote, _stage
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.wavs = self.path("wavs")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def work(self, output="out.h5", inputs=None, shards=None, overwrite=False, **settings):
+        options = {"store": None, "overwrite": overwrite, "settings": settings, "scratch": self.folder}
+        return _dataset.Build([inputs or self.wavs], self.path(output), shards, options)
+
+
+class Arguments(Case):
+    def test_workers(self):
+        for wrong in ({"num_cpus": -1}, {"num_cpus": math.nan}, {"num_gpus": -1}, {"count": 0}, {"count": 1.5}):
+            with self.assertRaisesRegex(ValueError, next(iter(wrong))):
+                Workers(**wrong)
+
+    def test_wrong_arguments_of_build(self):
+        for wrong, text in (
+            ({"workers": 2}, "workers is 2"), ({"shards": 0}, "shards is 0"), ({"shards": True}, "shards is True"),
+            ({"retries": -1}, "retries is -1"), ({"retries": None}, "retries"), ({"store": "zarr"}, "`zarr`"),
+            ({"threads": 2}, "`threads` cannot be set"), ({"on_error": "fail"}, "`on_error` cannot be set"),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                jobs_on_ray.build(self.wavs, self.path("out.h5"), **wrong)
+        with self.assertRaisesRegex(ValueError, "`jsonl`"):
+            jobs_on_ray.build(self.wavs, self.path("out.jsonl"))
+        with self.assertRaisesRegex(ValueError, "count is 0"):
+            jobs_on_ray.clips("focus", self.path("clips"), 0)
+
+    def test_settings_are_checked_before_the_job_begins(self):
+        write_files(self.wavs, 1)
+        for wrong in ({"frobnicate": 1}, {"feature": "x"}, {"segment": -1.0}):
+            with self.assertRaises((ValueError, TypeError)):
+                self.work(**wrong).prepare(1)
+        clip = {
+            "preset": "focus", "count": 2, "seconds": 1.0, "seed": "0", "rate": 16_000, "loudness": None,
+            "sample_format": "s16",
+        }
+        _clips.check(clip)
+        for wrong in ({"seconds": -1.0}, {"rate": 0}, {"preset": "nothing"}):
+            with self.assertRaises(MelismaError):
+                _clips.check(clip | wrong)
+        _pack.check(None)
+        with self.assertRaises(MelismaError):
+            _pack.check(3)
+        self.assertEqual(os.listdir(self.folder), ["wavs"])
+
+    def test_an_input_is_never_the_output(self):
+        write_files(self.wavs, 2)
+        for output in ("wavs/001.wav", "wavs"):
+            with self.assertRaisesRegex(ValueError, "would replace the input"):
+                self.work(output, overwrite=True).prepare(1)
+        self.assertEqual(len(os.listdir(self.wavs)), 2)
+
+    def test_nodes_without_a_folder_to_write_to(self):
+        write_files(self.wavs, 1)
+        for place in ("/proc", os.path.join(self.wavs, "000.wav")):
+            fault = _cluster.fault_of(_cluster.Needs(_cluster.melisma.__version__, (), (place,)))
+            self.assertIn("not a folder that this node can write to", fault)
+
+    def test_uris_that_cannot_be_listed(self):
+        for uri in ("file:///nowhere/at/all", "foo://x/y"):
+            with self.assertRaisesRegex(ValueError, uri):
+                _remote.Remote(uri, None).list()
+        write_files(self.wavs, 1)
+        open(os.path.join(os.fsencode(self.wavs), b"a\xff.wav"), "wb").close()
+        listed, skipped = _remote.Remote(f"file://{self.wavs}", None).list()
+        self.assertEqual((len(listed), len(skipped)), (1, 1))
+
+
+class Folders(Case):
+    def test_foreign_folders_stay(self):
+        write_files(self.wavs, 1)
+        precious = self.path("out.h5.shards/precious.txt")
+        os.mkdir(os.path.dirname(precious))
+        for name in (precious, self.path("out.h5.shards/job.json")):
+            open(name, "w").close()
+            for overwrite in (False, True):
+                with self.assertRaisesRegex(ValueError, "remove the folder yourself"):
+                    self.work(overwrite=overwrite).prepare(1)
+        self.assertTrue(os.path.exists(precious))
+
+    def test_damaged_files_of_a_job(self):
+        write_files(self.wavs, 4)
+        work = self.work(shards=2, segment=0.5)
+        work.prepare(1)
+        work.open(1, "cpu")
+        for shard in (0, 1):
+            work.folder.write(f"{_folder.stem(shard)}.json", work.run(shard))
+        self.assertEqual(work.prepare(1)["done"], [0, 1])
+        os.truncate(work._path(0), 100)
+        self.assertEqual(work.prepare(1)["done"], [1])
+        with self.assertRaisesRegex(ValueError, "has 2 shards, this call has shards=3"):
+            self.work(shards=3, segment=0.5).prepare(1)
+        os.truncate(work.folder.at("inputs.list"), 10)
+        with self.assertRaisesRegex(ValueError, "overwrite=True to start the job over"):
+            work.prepare(1)
+        self.assertEqual(self.work(overwrite=True, segment=0.5, shards=2).prepare(1)["done"], [])
+
+    def test_one_driver_at_a_time(self):
+        folder = _folder.Folder(self.path("out.h5.shards"))
+        first, second = _lock.Lock(folder, "first"), _lock.Lock(folder, "second")
+        first.take()
+        with self.assertRaisesRegex(ValueError, r"another driver works on this job \(first\)"):
+            second.take(0)
+        os.close(first._file)
+        second.take(0)
+        with open(folder.at("lock"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), {"owner": "second"})
+        second.release()
+        self.assertFalse(os.path.exists(folder.path))
+
+    def test_staged_files_are_private(self):
+        write_files(self.wavs, 2)
+        remote = _remote.Remote(f"file://{self.wavs}", self.folder)
+        listed, _ = remote.list()
+        first, second = _stage.Stage(remote, listed), _stage.Stage(remote, listed)
+        os.mkdir(self.path(f"{_stage.PREFIX}dead"))
+        with first.fetched((0, 1), False):
+            with second.fetched((0, 1), False):
+                self.assertEqual(sorted(os.listdir(first.folder)), ["000.wav", "001.wav"])
+            self.assertEqual(sorted(os.listdir(first.folder)), ["000.wav", "001.wav"])
+        with self.assertRaisesRegex(ValueError, "another program removed"), first.fetched((0, 1), False):
+            os.remove(os.path.join(first.folder, "000.wav"))
+        self.assertEqual(os.listdir(self.folder), ["wavs"])
+
+
+if __name__ == "__main__":
+    unittest.main()
