@@ -10,8 +10,6 @@ import numpy
 from melisma import audio
 
 RATE = 22_050
-#: All nodes are on this machine.
-LOOPBACK = "127.0.0.1"
 
 
 def write_files(folder, count, seconds=1.0):
@@ -36,6 +34,6 @@ def digest(path):
 
 def start_driver(address, code):
     """Runs `code` in another process that is connected to the cluster."""
-    connect = f"ray.init(address={address!r}, log_to_driver=False, _node_ip_address={LOOPBACK!r})"
+    connect = f"ray.init(address={address!r}, log_to_driver=False)"
     program = f"import ray\n{connect}\nimport melisma.ray\n{code}\n"
     return subprocess.Popen([sys.executable, "-c", program], start_new_session=True)

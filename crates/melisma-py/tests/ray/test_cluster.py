@@ -14,7 +14,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 import melisma.ray
-from jobs import LOOPBACK, digest, start_driver, write_files
+from jobs import digest, start_driver, write_files
 from melisma import dataset, pack, synth
 from melisma.ray import JobError, Workers
 
@@ -54,7 +54,7 @@ class Nodes(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.wavs = self.path("wavs")
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": LOOPBACK})
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         self.addCleanup(self.cluster.shutdown)
         self.second = None
 
@@ -65,9 +65,9 @@ class Nodes(unittest.TestCase):
         variables = {}
         if odd is not None:
             variables = {ODD: odd, "PYTHONPATH": odd_package(self.path("odd"))}
-        self.second = self.cluster.add_node(num_cpus=1, env_vars=variables, node_ip_address=LOOPBACK)
+        self.second = self.cluster.add_node(num_cpus=1, env_vars=variables)
         self.cluster.wait_for_nodes()
-        ray.init(address=self.cluster.address, log_to_driver=False, _node_ip_address=LOOPBACK)
+        ray.init(address=self.cluster.address, log_to_driver=False)
         self.addCleanup(ray.shutdown)
 
     def alone(self, name="alone.h5", **settings):

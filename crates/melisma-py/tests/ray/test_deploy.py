@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -80,13 +81,34 @@ class Jobs(unittest.TestCase):
             for index in (1, 2, 3):
                 array = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_CPUS_PER_TASK": "2"}
                 self.run_script(["/bin/sh", script], variables | array)
+            # One element again.
+            array = {"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "1", "SHARDS": "3"}
+            self.run_script(["/bin/sh", script], variables | array)
             if "OUTPUT" in variables and name != "clips":
-                self.run_script(["/bin/sh", os.path.join(DEPLOY, "slurm", "merge.sbatch")], variables)
-                self.assertFalse(os.path.exists(f"{made}.shards"))
+                merge = ["/bin/sh", os.path.join(DEPLOY, "slurm", "merge.sbatch")]
+                # As if an earlier merge had been killed.
+                for path in (made, f"{made}.shards/merging"):
+                    shutil.copy(os.path.join(self.folder, "wavs/000.wav"), path)
+                self.run_script(merge, variables)
+                self.run_script(merge, variables)
+                self.assertFalse(glob.glob(f"{made}.shards") + glob.glob(f"{made}.merged"))
             if made is None:
                 self.check_packed()
             else:
                 self.assertEqual(digest(made), digest(expected), name)
+
+    def test_folders_of_npy_files_and_lines(self):
+        script, merge = (os.path.join(DEPLOY, "slurm", f"{name}.sbatch") for name in ("dataset", "merge"))
+        variables = {"INPUT": self.path("wavs"), "OUTPUT": self.path("rows"), "OPTIONS": "--segment 1s"}
+        for index in (1, 2):
+            array = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_ARRAY_TASK_COUNT": "2"}
+            self.run_script(["/bin/sh", script], variables | array)
+        self.run_script(["/bin/sh", merge], variables)
+        self.melisma("dataset", "build", self.path("wavs"), "-o", self.path("whole"), "--segment", "1s")
+        self.assertEqual(digest(self.path("rows")), digest(self.path("whole")))
+        lines = variables | array | {"OUTPUT": self.path("rows.jsonl")}
+        ran = subprocess.run(["/bin/sh", script], env=self.environment(**lines), capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, "cannot be merged" in ran.stderr), (2, True))
 
     def test_kubernetes(self):
         for name, (variables, made, expected) in self.orders().items():

@@ -8,7 +8,7 @@ import numpy
 import ray
 
 import melisma.ray
-from jobs import LOOPBACK, digest
+from jobs import digest
 from melisma import audio, dataset, mel
 from melisma.ray import Workers
 
@@ -30,7 +30,7 @@ class Gpu(unittest.TestCase):
             for index in range(12):
                 samples = numpy.random.default_rng(index).standard_normal(24_000 * 3 + 700 * index, dtype="f4") / 8
                 audio.write(os.path.join(wavs, f"{index:03}.wav"), samples, 24_000)
-            ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False, _node_ip_address=LOOPBACK)
+            ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
             self.addCleanup(ray.shutdown)
             for name, settings in {"mel.h5": {"segment": 0.5}, "tokens.safetensors": {"feature": "tokens"}}.items():
                 alone, shared = os.path.join(folder, f"alone-{name}"), os.path.join(folder, f"shared-{name}")
