@@ -170,7 +170,7 @@ fn plans_name_the_limit() {
         (&["--hours", "0"][..], "use a number of hours above 0"),
         (&["--hours", "1", "--job", "pack"], "--job pack needs --size"),
         (&["--size", "1GB"], "--job mel needs --hours"),
-        (&["--hours", "1", "--job", "tokens"], "no figure for a build of this dataset"),
+        (&["--hours", "1", "--job", "tokens"], "no row for a build of this dataset"),
         (&["--hours", "1", "--network", "0"], "--network 0: must be more than 0"),
         (&["--hours", "1", "--network", "fast"], "--network"),
         (&["--hours", "1", "--machine", "w.json"], "w.json"),

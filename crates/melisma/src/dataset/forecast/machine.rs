@@ -187,7 +187,7 @@ mod tests {
             made.unwrap_err().to_string()
         };
         assert!(refused(&["{}"], Work::Mel(1.0)).contains("not a bench record"));
-        assert!(refused(&[DATASET], Work::Tokens(1.0)).contains("no figure for a build of this dataset"));
+        assert!(refused(&[DATASET], Work::Tokens(1.0)).contains("no row for a build of this dataset"));
         assert!(refused(&[DATASET, &PACK.replace("\"m\"", "\"n\"")], Work::Mel(1.0)).contains("measured on n"));
         assert!(refused(&[&DATASET.replace("20000.0", "-1.0")], Work::Mel(1.0)).contains("is -1"));
         let hour = Supply { within: Some(Duration::from_secs(3600)), ..Supply::default() };

@@ -86,7 +86,7 @@ pub struct Forecast {
     pub machines: u64,
     /// Seconds of the shards.
     pub build_seconds: f64,
-    /// Seconds of the merge; `None` if the record has no figure for it.
+    /// Seconds of the merge; `None` if the record has no row for it.
     pub merge_seconds: Option<f64>,
     /// Bytes of the inputs.
     pub input_bytes: u64,
@@ -104,7 +104,7 @@ impl Forecast {
     /// Predicts `work` on machines like `machine`.
     ///
     /// # Errors
-    /// The record has no figure for this work, or no number of machines meets the deadline.
+    /// The record has no row for this work, or no number of machines meets the deadline.
     pub fn new(work: Work, machine: &Machine, supply: &Supply) -> Result<Self> {
         let demand = machine.demand(work, supply.input_bytes)?;
         let on = |machines: u64| demand.on(machines, supply);
