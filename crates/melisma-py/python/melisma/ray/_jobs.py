@@ -53,7 +53,7 @@ def build(
     `settings` are those of `melisma.dataset.build` for the rows: `feature`, `preset`, `segment`, `model` and so on.
     The output's suffix, or `store`, chooses HDF5, safetensors or a folder of npy files.
 
-    The job has `shards` shards, by default four for each worker and at most 2000 files in each. A shard that fails is
+    The job has `shards` shards, by default sixteen for each worker and at most 2000 files in each. A shard that fails is
     tried `retries` times more, also on other nodes. Shards that fail every time raise `JobError`, unless
     `allow_missing` merges the others. `overwrite` replaces the output, and an earlier job with its shards.
 

@@ -6,7 +6,7 @@ from .._array import refuse
 from ._folder import Folder
 
 #: Shards for each worker, so that none waits long for the last ones.
-PER_WORKER = 4
+PER_WORKER = 16
 
 
 def choose(asked: int | None, n_workers: int, items: int, per_shard: int) -> int:
