@@ -92,7 +92,7 @@ def beside_the_plan(arguments):
         parts = [os.path.join(folder, f"part-{shard}.h5") for shard in (0, 1)]
         begun = time.perf_counter()
         builds = [
-            subprocess.Popen([*melisma, "--threads", "1", "dataset", "build", wavs, "-o", part, "--shard", f"{shard}/2"])
+            subprocess.Popen([*melisma, "--threads", "1", "dataset", "build", wavs, "-o", part, "--shard", f"{shard + 1}/2"])
             for shard, part in enumerate(parts)
         ]
         if any([build.wait() for build in builds]):
