@@ -135,6 +135,15 @@ def codec():
         show("SNAC.decode, 2 s, 24 kHz", *times, "snac", (f"difference {difference:.1e} of 1e-4", difference < 1e-4))
 
 
+def saved(tensors, folder):
+    """The tensors as a plain and as a packed file, and the sizes of both."""
+    import safetensors.torch
+
+    plain, packed = os.path.join(folder, "plain.safetensors"), os.path.join(folder, "packed.safetensors")
+    safetensors.torch.save_file(tensors, plain)
+    return plain, packed, pack.save_file(tensors, packed)
+
+
 def weights():
     try:
         import safetensors.torch
@@ -143,9 +152,7 @@ def weights():
         return print(f"load_file beside safetensors: left out, {error}")
     tensors = {f"layer.{index}": (torch.randn(2048, 2048) * 0.02).bfloat16() for index in range(64)}
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        plain, packed = os.path.join(folder, "plain.safetensors"), os.path.join(folder, "packed.safetensors")
-        safetensors.torch.save_file(tensors, plain)
-        sizes = pack.save_file(tensors, packed)
+        plain, packed, sizes = saved(tensors, folder)
         del tensors
         print(f"weights: {sizes.source_bytes >> 20} MiB, packed {sizes.packed_bytes / sizes.source_bytes:.3f} of it")
 
@@ -179,9 +186,7 @@ def gpu():
         return print("load_to_device beside safetensors: left out, torch finds no GPU")
     tensors = {f"layer.{index}": (torch.randn(4096, 4096) * 0.02).bfloat16() for index in range(64)}
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        plain, packed = os.path.join(folder, "plain.safetensors"), os.path.join(folder, "packed.safetensors")
-        safetensors.torch.save_file(tensors, plain)
-        sizes = pack.save_file(tensors, packed)
+        plain, packed, sizes = saved(tensors, folder)
         del tensors
 
         def loaded(load):
