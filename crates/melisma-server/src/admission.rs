@@ -75,9 +75,10 @@ mod tests {
     fn places_come_back() {
         let admission = Admission::new(2);
         let first = admission.enter();
+        assert!(!admission.is_full());
         let second = admission.enter();
         assert!(first.is_some() && second.is_some());
-        assert!(admission.enter().is_none());
+        assert!(admission.is_full() && admission.enter().is_none());
         assert_eq!((admission.taken(), admission.refused()), (2, 1));
         drop(first);
         assert!(admission.enter().is_some());

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::to_orpheus;
@@ -19,6 +19,9 @@ use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper};
 use serde_json::Value;
+
+/// Longer than anything takes on a busy machine: only a test that fails waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(Model::mini24().unwrap()));
 
@@ -51,9 +54,7 @@ impl Fixture {
             })
         });
         let fixture = Self { address, stopper, thread: Some(thread) };
-        while fixture.get("/ready").status != 200 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("the server is ready", || fixture.get("/ready").status == 200);
         fixture
     }
 
@@ -63,7 +64,7 @@ impl Fixture {
 
     pub fn connect(&self) -> TcpStream {
         let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket
     }
 
@@ -131,6 +132,15 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stopper.drain();
+    }
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
