@@ -4,6 +4,8 @@
 //! do not. `--against` therefore compares ratios, and the exit code is 3 if a row lost more than
 //! [`LOSS`] of its ratio to any peer. `--binaries` measures two builds in turns instead.
 
+#[path = "../../crates/melisma-bench/src/key.rs"]
+mod key;
 mod machine;
 mod pair;
 mod row;
@@ -149,7 +151,10 @@ fn store(room: &str, figures: &Value, machine: Option<&str>) -> Result<()> {
 fn show(rows: &[Row]) {
     let cells = |row: &Row| {
         let share = row.ceiling.map_or("-".into(), |ceiling| format!("{:.2}", row.median / ceiling));
-        let peers = row.peers.iter().map(|(peer, median)| format!("{peer} {median:.4} ({:.2}x)", row.ratio(*median)));
+        let peers = row.peers.iter().map(|(peer, median)| match row.ratio(*median) {
+            Some(ratio) => format!("{peer} {median:.4} ({ratio:.2}x)"),
+            None => format!("{peer} {median:.4}"),
+        });
         vec![
             row.name.clone(),
             format!("{:.4}", row.median),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::key::{Better, UNITS, current, direction, gain};
 use super::{Record, Row, figure, percent};
 use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result};
@@ -9,63 +10,15 @@ use melisma::{Error, Kind, Result};
 /// A loss beyond this share fails.
 const ALLOWED_LOSS: f64 = 0.10;
 
-/// The direction in which a figure improves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    /// Rates and factors.
-    Larger,
-    /// Times and sizes.
-    Smaller,
-    /// Shares that should grow, such as deadlines met; they may be 0, and their change is in
-    /// points.
-    LargerShare,
-    /// Figures that explain others: a device is less busy when its kernels become faster.
-    Neither,
-}
-
-/// Every unit of a row.
-const UNITS: [(&str, Better); 22] = [
-    ("s", Better::Smaller),
-    ("ms", Better::Smaller),
-    ("us", Better::Smaller),
-    ("ns", Better::Smaller),
-    ("bytes", Better::Smaller),
-    ("B", Better::Smaller),
-    ("KiB", Better::Smaller),
-    ("MiB", Better::Smaller),
-    ("GiB", Better::Smaller),
-    ("share", Better::Smaller),
-    ("x", Better::Larger),
-    ("GB/s", Better::Larger),
-    ("MB/s", Better::Larger),
-    ("GFLOP/s", Better::Larger),
-    ("TFLOP/s", Better::Larger),
-    ("M/s", Better::Larger),
-    ("Mframes/s", Better::Larger),
-    ("files/s", Better::Larger),
-    ("segments/s", Better::Larger),
-    ("voice-s/s", Better::Larger),
-    ("%", Better::LargerShare),
-    ("% busy", Better::Neither),
-];
-
 /// The direction in which figures in `unit` improve.
 ///
 /// # Errors
 /// An unknown unit.
 pub fn better(unit: &str) -> Result<Better> {
-    UNITS.iter().find(|(known, _)| *known == unit).map(|(_, better)| *better).ok_or_else(|| {
+    direction(unit).ok_or_else(|| {
         let known: Vec<&str> = UNITS.iter().map(|(known, _)| *known).collect();
         Error::invalid(format!("unknown unit `{unit}`")).with_hint(format!("use {}", known.join(", ")))
     })
-}
-
-/// Parts of row names in older records, and their current names.
-const RENAMED: [(&str, &str); 2] = [("(seed: ", "(expected "), (": factor, the seed claims ", ": factor, expected ")];
-
-/// The current name of a row from any record.
-fn current(name: &str) -> String {
-    RENAMED.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new))
 }
 
 /// One row that is in both records.
@@ -96,12 +49,7 @@ impl Change {
                 return Err(Error::corrupt(format!("{}: the median {median} is not a figure", before.name)));
             }
         }
-        let gain = match better {
-            Better::Larger => after.median / before.median - 1.0,
-            Better::Smaller => before.median / after.median - 1.0,
-            Better::LargerShare => (after.median - before.median) / 100.0,
-            Better::Neither => 0.0,
-        };
+        let gain = gain(better, before.median, after.median);
         let winners = match (&before.winner, &after.winner) {
             (Some(old), Some(new)) if old != new => Some([old.clone(), new.clone()]),
             _ => None,
@@ -238,11 +186,18 @@ mod tests {
 
     #[test]
     fn renamed_rows_are_compared() {
-        let old = record(&[("snac/populate 1 frames, over the loop (seed: 2-5x)", "x", 4.0)]);
-        let new = record(&[("snac/populate 1 frames, over the loop (expected 2-5x)", "x", 5.0)]);
-        let found = compare(&old, &new).unwrap();
-        assert_eq!((&found.changes[0].name, found.changes[0].gain), (&new.rows[0].name, 0.25));
-        assert!(found.missing.is_empty() && found.added.is_empty());
+        for (old, new) in [
+            (
+                "snac/populate 1 frames, over the loop (seed: 2-5x)",
+                "snac/populate 1 frames, over the loop (expected 2-5x)",
+            ),
+            ("dataset/seg_microbatch_segments by bytes", "dataset/segments_per_buffer by bytes"),
+            ("dataset/num_mega_buffers of 1", "dataset/buffers_in_flight of 1"),
+        ] {
+            let found = compare(&record(&[(old, "x", 4.0)]), &record(&[(new, "x", 5.0)])).unwrap();
+            assert_eq!((found.changes[0].name.as_str(), found.changes[0].gain), (new, 0.25));
+            assert!(found.missing.is_empty() && found.added.is_empty());
+        }
     }
 
     #[test]
@@ -284,7 +239,9 @@ mod tests {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     folders.push(path);
-                } else if path.file_name().is_some_and(|name| name != "compare.rs") && !path.ends_with("sheet/mod.rs") {
+                } else if path.file_name().is_some_and(|name| name != "compare.rs" && name != "key.rs")
+                    && !path.ends_with("sheet/mod.rs")
+                {
                     let text = std::fs::read_to_string(&path).unwrap();
                     for start in ["unit: \"", ".rate(", "single(", " row("] {
                         for piece in text.split(start).skip(1) {

@@ -6,6 +6,7 @@
 mod compare;
 mod dataset;
 mod first_call;
+mod key;
 mod measure;
 mod mel;
 mod optimize;
@@ -19,7 +20,8 @@ mod synth;
 
 use serde::{Deserialize, Serialize};
 
-pub use compare::{Better, Change, Comparison, better, compare};
+pub use compare::{Change, Comparison, better, compare};
+pub use key::Better;
 pub use measure::{Measured, Plan, measure};
 pub use peer::peer;
 

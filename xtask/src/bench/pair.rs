@@ -1,6 +1,6 @@
 //! Two builds of `melisma`, measured in turns, so that a slowdown of the machine affects both.
 
-use super::row::Row;
+use super::row::{Row, gain};
 use crate::table;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -69,10 +69,9 @@ impl Pair {
                 ]);
                 continue;
             };
-            let loss =
-                super::row::loss(&series.unit, old.median, new.median).with_context(|| format!("row `{name}`"))?;
+            let gain = gain(&series.unit, old.median, new.median).with_context(|| format!("row `{name}`"))?;
             let spread = old.spread.max(new.spread);
-            let slower = loss > LOSS + spread;
+            let slower = gain < -(LOSS + spread);
             n_compared += 1;
             n_slower += usize::from(slower);
             cells.push(vec![
@@ -80,7 +79,7 @@ impl Pair {
                 format!("{:.4}", old.median),
                 format!("{:.4}", new.median),
                 series.unit.clone(),
-                format!("{:+.1} %", -100.0 * loss),
+                format!("{:+.1} %", 100.0 * gain),
                 format!("{:.1} %", 100.0 * spread),
                 if slower { "SLOWER" } else { "" }.into(),
             ]);
@@ -136,6 +135,7 @@ mod tests {
         assert_ne!(pair("ms", &[1.0, 1.0, 1.0], &[1.05, 1.05, 1.05]), ok);
         assert_ne!(pair("GB/s", &[1.0, 1.0, 1.0], &[0.95, 0.95, 0.95]), ok);
         assert_eq!(pair("GB/s", &[1.0, 1.0, 1.0], &[1.5, 1.5, 1.5]), ok);
+        assert_eq!(pair("% busy", &[90.0, 90.0, 90.0], &[10.0, 10.0, 10.0]), ok, "explains other rows");
         assert_eq!(pair("ms", &[0.9, 1.0, 1.1], &[1.05, 1.05, 1.05]), ok, "within the spread");
     }
 

@@ -1,6 +1,7 @@
 //! Rows of `melisma bench --json`: `{name, unit, median, spread, n, ceiling, peers[] {name, median}}`.
 
-use anyhow::{Context, Result, bail};
+use super::key::{self, Better};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// One of our figures, with those of its peers from the same run.
@@ -14,25 +15,6 @@ pub struct Row {
     /// Name and median.
     pub peers: Vec<(String, f64)>,
     better: Better,
-}
-
-#[derive(Debug, PartialEq)]
-enum Better {
-    Larger,
-    Smaller,
-}
-
-impl Better {
-    /// Rates and factors should grow, times and sizes should shrink. Lists every unit of `melisma
-    /// bench`.
-    fn of(unit: &str) -> Result<Self> {
-        match unit {
-            "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" | "share" => Ok(Self::Smaller),
-            "x" | "%" | "% busy" | "GB/s" | "MB/s" | "GFLOP/s" | "TFLOP/s" | "M/s" | "Mframes/s" | "files/s"
-            | "segments/s" | "voice-s/s" => Ok(Self::Larger),
-            _ => bail!("unknown unit `{unit}`"),
-        }
-    }
 }
 
 impl Row {
@@ -51,7 +33,7 @@ impl Row {
         let peers = value["peers"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
         let unit = text(value, "unit")?;
         Ok(Self {
-            better: Better::of(&unit).with_context(|| format!("row `{name}`"))?,
+            better: direction(&unit).with_context(|| format!("row `{name}`"))?,
             unit,
             median: number(value, "median")?,
             spread: number(value, "spread")?,
@@ -61,22 +43,24 @@ impl Row {
         })
     }
 
-    /// How many times better we are than a peer with this median.
-    pub fn ratio(&self, peer: f64) -> f64 {
+    /// How many times better we are than a peer with this median: `None` if the figure has no
+    /// better direction.
+    pub fn ratio(&self, peer: f64) -> Option<f64> {
         match self.better {
-            Better::Larger => self.median / peer,
-            Better::Smaller => peer / self.median,
+            Better::Larger | Better::LargerShare => Some(self.median / peer),
+            Better::Smaller => Some(peer / self.median),
+            Better::Neither => None,
         }
     }
 }
 
-/// The share by which `new` is worse than `old`: 0.25 means a quarter more time, or a speed divided
-/// by 1.25.
-pub fn loss(unit: &str, old: f64, new: f64) -> Result<f64> {
-    Ok(match Better::of(unit)? {
-        Better::Larger => old / new - 1.0,
-        Better::Smaller => new / old - 1.0,
-    })
+fn direction(unit: &str) -> Result<Better> {
+    key::direction(unit).with_context(|| format!("unknown unit `{unit}`"))
+}
+
+/// The improvement from `old` to `new`, as `melisma bench compare` counts it.
+pub fn gain(unit: &str, old: f64, new: f64) -> Result<f64> {
+    Ok(key::gain(direction(unit)?, old, new))
 }
 
 /// The ratio to one peer of one row, in the record and now.
@@ -99,11 +83,12 @@ impl Change<'_> {
 pub fn changes<'a>(before: &'a [Row], now: &[Row]) -> Vec<Change<'a>> {
     let mut found = Vec::new();
     for old in before {
-        let new = now.iter().find(|row| row.name == old.name);
+        let new = now.iter().find(|row| key::current(&row.name) == key::current(&old.name));
         for (peer, median) in &old.peers {
             let measured = new.and_then(|row| Some((row, row.peers.iter().find(|(name, _)| name == peer)?.1)));
-            let now = measured.map(|(row, median)| row.ratio(median));
-            found.push(Change { row: &old.name, peer, before: old.ratio(*median), now });
+            let Some(before) = old.ratio(*median) else { continue };
+            let now = measured.and_then(|(row, median)| row.ratio(median));
+            found.push(Change { row: &old.name, peer, before, now });
         }
     }
     found
@@ -122,8 +107,8 @@ mod tests {
 
     #[test]
     fn rates_grow_and_times_shrink() {
-        assert_eq!(row("GFLOP/s", 200.0, 100.0).ratio(100.0), 2.0);
-        assert_eq!(row("s", 1.0, 2.0).ratio(2.0), 2.0);
+        assert_eq!(row("GFLOP/s", 200.0, 100.0).ratio(100.0), Some(2.0));
+        assert_eq!(row("s", 1.0, 2.0).ratio(2.0), Some(2.0));
     }
 
     #[test]
@@ -134,13 +119,26 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_less_busy_is_no_loss() {
+        assert!(changes(&[row("% busy", 90.0, 80.0)], &[row("% busy", 10.0, 80.0)]).is_empty());
+        assert_eq!(gain("% busy", 90.0, 10.0).unwrap(), 0.0);
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_older_name() {
+        let named = |name: &str| Row { name: name.into(), ..row("s", 1.0, 2.0) };
+        let before = [named("dataset/seg_microbatch_segments by bytes")];
+        assert_eq!(changes(&before, &[named("dataset/segments_per_buffer by bytes")])[0].factor(), 1.0);
+    }
+
+    #[test]
     fn what_is_not_measured_is_lost() {
         assert_eq!(changes(&[row("s", 1.0, 2.0)], &[])[0].factor(), 0.0);
     }
 
     #[test]
     fn an_unknown_unit_is_an_error_and_records_have_none() {
-        assert!(Better::of("furlongs/s").is_err());
+        assert!(direction("furlongs/s").is_err());
         let records = crate::tree::files(&crate::tree::root().join("bench/record")).unwrap();
         let json = records.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "json"));
         let figures = json.map(|path| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap());
