@@ -62,7 +62,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         format!("<div class=\"pair\">\n{}</div>\n", pair.concat()),
         facts(&[
             (format!("{:.0}x", trip.seconds / trip.decoding.as_secs_f64().max(1e-9)), "faster than it plays"),
-            (format!("{:.1} ms", 1e3 * trip.first.as_secs_f64()), "to the first sound"),
+            (format!("{:.1} ms", 1e3 * trip.first.as_secs_f64()), "of computing to the first sound"),
             (format!("{:.0}", trip.ledger.seen() as f64 / trip.seconds), "tokens a second of sound"),
         ]),
         commands(&["melisma encode speech.wav -o tokens.txt", "melisma decode tokens.txt -o speech.wav"]),

@@ -62,7 +62,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         players += &player::html(&title, &clip, &picture::wave(&left), &format!("<span>{}</span>", escape(about)))?;
     }
     let shown = [
-        "<p>Each from a seed: the same seed gives the same bytes on any machine.</p>\n".to_owned(),
+        "<p>Each from a seed: the same seed gives the same bytes for any number of threads.</p>\n".to_owned(),
         format!("<div class=\"pair\">\n{players}</div>\n"),
         facts(&[
             (
