@@ -16,8 +16,8 @@ suite!(
     graph_replay,
 );
 
-/// Odd sizes around every block and tile edge, skinny and flat ones.
-const SHAPES: [(usize, usize, usize); 12] = [
+/// Odd sizes around every block and tile edge, skinny and flat ones, and one of two panels.
+const SHAPES: [(usize, usize, usize); 13] = [
     (1, 1, 1),
     (1, 7, 33),
     (12, 16, 32),
@@ -30,6 +30,7 @@ const SHAPES: [(usize, usize, usize); 12] = [
     (31, 129, 77),
     (64, 24, 8),
     (7, 513, 9),
+    (2, 3, 1100),
 ];
 
 fn storage<T: Scalar>(values: &[f32]) -> Vec<T> {

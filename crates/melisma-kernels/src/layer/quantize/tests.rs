@@ -15,6 +15,7 @@ suite!(
     large_frames,
     streams_join_and_leave,
     the_first_of_equals_wins,
+    the_first_of_equals_in_two_lanes_wins,
     special_floats,
     need_is_what_the_plan_takes,
     refusals
@@ -188,6 +189,20 @@ fn the_first_of_equals_wins(bench: &Bench) {
         assert!(pair[0] < 32.0 && pair[1] == 0.0, "{pair:?}");
     }
     assert!(found[0].chunks(2).any(|pair| pair[0] > 16.0));
+}
+
+/// Rows 20 apart are equal. 32 rows share a vector, so the first of two has the later lane.
+fn the_first_of_equals_in_two_lanes_wins(bench: &Bench) {
+    let mut weights = weights(3, [32, 20, 4]);
+    for weights in &mut weights {
+        weights.codebook.extend_from_within(12 * 4..);
+    }
+    let layer = Quantize { n_channels: 20, dim: 4, frame_latents: 4, levels: &levels(&weights, &THREE), lag: 1 };
+    let found = run(bench, &layer, &inputs(&layer, &[30]), &[4]);
+    for pair in found[0].chunks(2) {
+        assert!(pair[0] < 32.0 && (pair[1] == 0.0) == (pair[0] >= 12.0), "{pair:?}");
+    }
+    assert!(found[0].chunks(2).any(|pair| pair[1] == 0.0));
 }
 
 /// A frame with NaN, infinities or numbers whose squares overflow gets valid codes; its neighbours do not change.

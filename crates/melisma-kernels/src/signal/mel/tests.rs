@@ -15,6 +15,7 @@ suite!(
     integers_are_the_same_as_floats,
     prepared_frames,
     values_do_not_depend_on_what_is_beside_them,
+    the_range_follows_the_frames_that_exist,
     special_floats,
     half_precision_rounds_the_same_values,
     wrong_parameters_are_refused,
@@ -70,9 +71,13 @@ fn frames(mel: &Mel, n_samples: usize) -> usize {
 /// Compares with the reference: linear values relative to the item's largest, logarithmic ones in
 /// their own unit.
 fn check(bench: &Bench, mel: &Mel, n_items: usize, n_samples: usize) {
-    let samples = SplitMix64::new(n_samples as u64 + 7).floats(n_items * n_samples);
+    check_samples(bench, mel, n_items, &SplitMix64::new(n_samples as u64 + 7).floats(n_items * n_samples));
+}
+
+fn check_samples(bench: &Bench, mel: &Mel, n_items: usize, samples: &[f32]) {
+    let n_samples = samples.len() / n_items;
     let batch = Batch { n_items, n_samples, n_frames: frames(mel, n_samples) };
-    let found: Vec<f32> = run(bench, mel, batch, &samples);
+    let found: Vec<f32> = run(bench, mel, batch, samples);
     let item_len = batch.n_frames * mel.n_filters();
     for item in 0..n_items {
         let wide: Vec<f64> = samples[item * n_samples..][..n_samples].iter().map(|&x| f64::from(x)).collect();
@@ -102,6 +107,22 @@ fn matches_reference(bench: &Bench) {
         }
     }
     check(bench, &Mel { power: Power::Magnitude { epsilon: 1e-9 }, ..mel(64, 16, 5) }, 1, 300);
+}
+
+/// The last samples are at the quiet end of the last window; a frame after it would have them in
+/// its middle.
+fn the_range_follows_the_frames_that_exist(bench: &Bench) {
+    for order in [Order::FilterTime, Order::TimeFilter] {
+        let scale = Scale::Log { floor: 1e-10, gain: 1.0, offset: 0.0, range: Some(2.0) };
+        let mel = Mel { pad: 0, scale, order, ..mel(64, 16, 5) };
+        for n_frames in [1, 3, 35] {
+            let mut samples: Vec<f32> = SplitMix64::new(5).floats(64 + 16 * (n_frames - 1));
+            let n = samples.len();
+            samples.iter_mut().for_each(|sample| *sample *= 1e-3);
+            samples[n - 4..].fill(1.0);
+            check_samples(bench, &mel, 1, &samples);
+        }
+    }
 }
 
 fn model_sizes(bench: &Bench) {
