@@ -13,6 +13,7 @@ pub mod batcher;
 mod block;
 pub mod encoder;
 pub mod http;
+pub mod key;
 mod ledger;
 mod live;
 mod log;

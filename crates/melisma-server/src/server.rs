@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use crate::app::{App, Decoder, Limits};
 use crate::http::accept::{Door, accept};
 use crate::http::guard::Guard;
+use crate::key;
 use crate::live::Band;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -67,9 +68,10 @@ impl Server {
     /// Binds the port.
     ///
     /// # Errors
-    /// The address is in use, or is not a loopback address and there is no key.
-    pub fn bind(settings: Settings) -> Result<Self> {
+    /// The address is in use, or is not a loopback address and there is no key; the key is not one.
+    pub fn bind(mut settings: Settings) -> Result<Self> {
         let Settings { address, threads, .. } = settings;
+        settings.guard.key = settings.guard.key.map(|key| key::check("the API key", &key)).transpose()?;
         if !address.ip().is_loopback() && settings.guard.key.is_none() {
             return Err(Error::invalid(format!(
                 "{address}: other machines can reach this address, and there is no key"

@@ -12,11 +12,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::completion::{self, End};
 use super::event::Events;
+use super::stop::Stop;
 use super::{Limits, Upstream, fault};
 use crate::http::body::Body;
 use crate::http::failure::Failure;
@@ -25,7 +26,7 @@ const AGENT: &str = concat!("melisma/", env!("CARGO_PKG_VERSION"));
 /// Bytes of headers.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// From the reason why a completion ended to the end of the answer, which some servers forget.
+/// From the reason why a completion ended to the end of the answer, which some servers forget. Figures may come.
 const STOP_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of an error's body that the events show, and the time to wait for them.
@@ -40,7 +41,9 @@ pub(super) struct Answer {
     /// Moves the bytes of the connection.
     _driver: JoinSet<()>,
     waiting: std::vec::IntoIter<String>,
-    has_stopped: bool,
+    stop: Stop,
+    /// Once the model has stopped: when the answer ends, whatever comes.
+    end: Option<Instant>,
     prompt_tokens: u64,
     limits: Limits,
 }
@@ -75,7 +78,8 @@ impl Answer {
             events: Events::new(limits.line_bytes),
             _driver: driver,
             waiting: Vec::new().into_iter(),
-            has_stopped: false,
+            stop: Stop::new(&upstream.settings.stop),
+            end: None,
             prompt_tokens: 0,
             limits,
         })
@@ -90,23 +94,37 @@ impl Answer {
             for data in self.waiting.by_ref() {
                 let chunk = completion::read(&data)?;
                 self.prompt_tokens = self.prompt_tokens.max(chunk.prompt_tokens);
-                self.has_stopped |= chunk.end.is_some();
-                match chunk.end {
-                    Some(End::Done) => return Ok(None),
+                if chunk.end == Some(End::Done) {
+                    return Ok(None);
+                }
+                // Nothing behind a stop is spoken.
+                if self.end.is_some() {
+                    continue;
+                }
+                let (text, is_stop) = self.stop.push(&chunk.text);
+                let now = Instant::now();
+                self.end = match chunk.end {
+                    _ if is_stop => Some(now),
                     Some(End::Length) => return Err(fault::cut_short(self.limits.tokens)),
-                    _ if !chunk.text.is_empty() => return Ok(Some(chunk.text)),
-                    _ => {}
+                    Some(_) => Some(now + STOP_TIME.min(self.limits.idle / 2)),
+                    None => None,
+                };
+                if !text.is_empty() {
+                    return Ok(Some(text));
                 }
             }
+            if self.end.is_some_and(|end| end <= Instant::now()) {
+                return Ok(None);
+            }
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
-            let frame = match self.has_stopped {
-                true => timeout(STOP_TIME.min(self.limits.idle / 2), frame).await.unwrap_or(None),
-                false => frame.await,
+            let frame = match self.end {
+                Some(end) => timeout_at(end, frame).await.unwrap_or(None),
+                None => frame.await,
             };
             match frame {
-                None if self.has_stopped => return Ok(None),
+                None if self.end.is_some() => return Ok(None),
                 // Some servers close the connection instead of ending the body.
-                Some(Err(_)) if self.has_stopped => return Ok(None),
+                Some(Err(_)) if self.end.is_some() => return Ok(None),
                 None | Some(Err(_)) => return Err(fault::broken()),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {

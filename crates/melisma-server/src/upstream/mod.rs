@@ -16,6 +16,7 @@ pub mod event;
 pub(crate) mod fault;
 mod settings;
 pub mod stand_in;
+mod stop;
 mod talk;
 mod template;
 mod tls;
@@ -34,6 +35,8 @@ pub use melisma::config::UpstreamApi as Api;
 pub use settings::Settings;
 pub use talk::{Said, Talk};
 pub use template::{Template, Words, clean};
+
+use crate::key;
 
 /// Bounds on one request to the upstream, and on all of an input.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +94,8 @@ impl Upstream {
             Scheme::Http => None,
             Scheme::Https => Some(tls::system()?),
         };
-        let authorization = settings.key.take().map(|key| authorization(&key)).transpose()?;
+        let key = settings.key.take().map(|key| key::check("the upstream's key", &key)).transpose()?;
+        let authorization = key.map(|key| authorization(&key)).transpose()?;
         let is_name = |voice: &String| !voice.is_empty() && clean(voice) == *voice;
         if settings.voices.is_empty() || !settings.voices.iter().all(is_name) {
             return Err(Error::invalid("the upstream's voices are not a list of names").with_hint("name at least one"));
@@ -165,7 +169,7 @@ impl Upstream {
 
 fn authorization(key: &str) -> Result<HeaderValue> {
     let value = HeaderValue::from_str(&format!("Bearer {key}"));
-    let mut value = value.map_err(|_| Error::invalid("the upstream's key is not visible ASCII characters"))?;
+    let mut value = value.map_err(|_| Error::invalid("the upstream's key does not fit into a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }

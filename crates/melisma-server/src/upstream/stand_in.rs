@@ -3,11 +3,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+/// The time between two signs of life at a gate.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(50);
 
 /// The answer to one request.
 #[derive(Debug, Clone)]
@@ -21,10 +24,39 @@ pub enum Script {
         /// What follows the last text.
         ending: Ending,
     },
+    /// A stream of completions that waits for a gate after its first texts.
+    Gated {
+        /// The text of each event before the gate.
+        texts: Vec<String>,
+        /// While it is closed, there are signs of life without tokens.
+        gate: Gate,
+        /// The text of each event behind it.
+        rest: Vec<String>,
+        /// What follows the last text.
+        ending: Ending,
+    },
     /// Any bytes, after which the connection closes.
     Raw(Vec<u8>),
     /// Nothing, for as long as the client waits.
     Silence,
+}
+
+/// Lets streams go on once it is open. Clones are the same gate.
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Opens it for good.
+    pub fn open(&self) {
+        *lock(&self.0.0) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits for a moment. Returns whether it is open.
+    fn is_open(&self) -> bool {
+        let waited = self.0.1.wait_timeout_while(lock(&self.0.0), SIGN_OF_LIFE, |is_open| !*is_open);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
 }
 
 /// How a stream ends.
@@ -124,25 +156,33 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
         seen.push(asked);
         seen.len() - 1
     };
-    match script {
-        Script::Raw(bytes) => stream.write_all(&bytes),
-        Script::Silence => wait(&mut stream),
-        Script::Stream { texts, pace, ending } => {
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-            stream.write_all(head.as_bytes())?;
-            let mut due = Instant::now();
-            loop {
-                for text in &texts {
-                    lock(seen)[index].sent.push(Instant::now());
-                    event(&mut stream, &chunk(is_chat, text, None))?;
-                    due += pace;
-                    thread::sleep(due.saturating_duration_since(Instant::now()));
-                }
-                if ending != Ending::Again {
-                    break;
-                }
-            }
-            end(&mut stream, is_chat, ending)
+    let (first, texts, pace, ending) = match script {
+        Script::Raw(bytes) => return stream.write_all(&bytes),
+        Script::Silence => return wait(&mut stream),
+        Script::Stream { texts, pace, ending } => (None, texts, pace, ending),
+        Script::Gated { texts, gate, rest, ending } => (Some((texts, gate)), rest, Duration::ZERO, ending),
+    };
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes())?;
+    let say = |stream: &mut TcpStream, text: &str| {
+        lock(seen)[index].sent.push(Instant::now());
+        event(stream, &chunk(is_chat, text, None))
+    };
+    if let Some((texts, gate)) = first {
+        texts.iter().try_for_each(|text| say(&mut stream, text))?;
+        while !gate.is_open() {
+            event(&mut stream, &chunk(is_chat, " ", None))?;
+        }
+    }
+    let mut due = Instant::now();
+    loop {
+        for text in &texts {
+            say(&mut stream, text)?;
+            due += pace;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        if ending != Ending::Again {
+            return end(&mut stream, is_chat, ending);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-use super::stand_in::{Script, StandIn};
+use super::stand_in::{Ending, Script, StandIn};
 use super::*;
 
 /// Of `localhost`, trusted by nobody else than these tests.
@@ -46,14 +46,62 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// All texts of one piece, or the code of the failure.
 async fn heard(upstream: Upstream) -> std::result::Result<String, &'static str> {
+    counted(upstream).await.map(|(heard, _)| heard)
+}
+
+/// All texts of one piece and the tokens of its prompt, or the code of the failure.
+async fn counted(upstream: Upstream) -> std::result::Result<(String, u64), &'static str> {
     let mut talk = Arc::new(upstream).say(&["Hi.".to_owned()], WORDS);
-    let mut heard = String::new();
+    let (mut heard, mut n_prompt) = (String::new(), 0);
     while let Some(said) = talk.next().await.map_err(|failure| failure.code())? {
-        if let Said::Text(text) = said {
-            heard += &text;
+        match said {
+            Said::Text(text) => heard += &text,
+            Said::End { prompt_tokens } => n_prompt += prompt_tokens,
         }
     }
-    Ok(heard)
+    Ok((heard, n_prompt))
+}
+
+/// What is heard of an upstream that sends `events` and closes the connection.
+fn heard_of(events: &[&str]) -> std::result::Result<(String, u64), &'static str> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let bytes = events.iter().fold(head.to_owned(), |bytes, event| bytes + "data: " + event + "\n\n").into_bytes();
+    let stand_in = StandIn::start(move |_| Script::Raw(bytes.clone())).unwrap();
+    block_on(counted(Upstream::new(settings(&stand_in.url())).unwrap()))
+}
+
+const FIRST: &str = r#"{"choices":[{"text":"one"}]}"#;
+const STOP: &str = r#"{"choices":[{"text":" two","finish_reason":"stop"}]}"#;
+const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":9}}"#;
+const MORE: &str = r#"{"choices":[{"text":" three"}]}"#;
+
+#[test]
+fn a_stop_is_remembered_until_the_connection_closes() {
+    assert_eq!(heard_of(&[FIRST, STOP, USAGE]), Ok(("one two".to_owned(), 9)));
+    assert_eq!(heard_of(&[FIRST, USAGE]), Err("upstream_broken"));
+}
+
+#[test]
+fn nothing_behind_a_stop_is_spoken() {
+    let length = r#"{"choices":[{"text":" four","finish_reason":"length"}]}"#;
+    assert_eq!(heard_of(&[FIRST, STOP, MORE, USAGE, length, "[DONE]"]), Ok(("one two".to_owned(), 9)));
+    assert_eq!(heard_of(&[FIRST, STOP, MORE]), Ok(("one two".to_owned(), 0)));
+    let [text, split] = ["a<custom_token_2>b", "a<custom_to"].map(|text| json!({"choices": [{"text": text}]}));
+    assert_eq!(heard_of(&[&text.to_string(), MORE, "[DONE]"]), Ok(("a".to_owned(), 0)));
+    let rest = json!({"choices": [{"text": "ken_2>b"}]}).to_string();
+    assert_eq!(heard_of(&[&split.to_string(), &rest, MORE]), Ok(("a".to_owned(), 0)));
+}
+
+#[test]
+fn an_upstream_that_never_ends_after_its_stop_is_left() {
+    let texts = vec!["a".to_owned(), "<custom_token_2>".to_owned(), "b".to_owned()];
+    let stand_in = StandIn::start(move |_| Script::Stream {
+        texts: texts.clone(),
+        pace: Duration::from_millis(5),
+        ending: Ending::Again,
+    });
+    let stand_in = stand_in.unwrap();
+    assert_eq!(block_on(heard(Upstream::new(settings(&stand_in.url())).unwrap())).unwrap(), "a");
 }
 
 #[test]
@@ -102,6 +150,7 @@ fn settings_are_checked() {
     assert!(with(|_| {}).is_ok());
     assert!(with(|settings| settings.url = "m".to_owned()).is_err());
     assert!(with(|settings| settings.key = Some("a\nb".to_owned())).is_err());
+    assert!(with(|settings| settings.key = Some(String::new())).is_err());
     assert!(with(|settings| settings.voices.clear()).is_err());
     assert!(with(|settings| settings.voices.push("<|x|>".to_owned())).is_err());
 }
