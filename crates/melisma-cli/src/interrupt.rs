@@ -26,7 +26,7 @@ pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
     *KEEP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(keep));
 }
 
-/// Calls `drain` at the first signal; only the second interrupts the process.
+/// Calls `drain` at the first signal; only the second interrupts the process, or a SIGHUP.
 pub fn drain_with(drain: impl FnOnce() + Send + 'static) {
     *DRAIN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(drain));
 }
@@ -39,7 +39,7 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     let wait = move || {
         for signal in signals.forever() {
             let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(drain) = drain {
+            if let Some(drain) = drain.filter(|_| signal != SIGHUP) {
                 drain();
                 continue;
             }

@@ -4,7 +4,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-use melisma::config::Environment;
 use melisma::format::read_text;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
@@ -13,10 +12,9 @@ use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
 use melisma::text::count;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, Setup};
-use melisma_server::encoder;
 use melisma_server::metrics::Metrics;
 use melisma_server::upstream::{self, Upstream};
-use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings};
+use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, encoder, key};
 use serde_json::json;
 
 use crate::args::ServeArgs;
@@ -28,11 +26,9 @@ use crate::{interrupt, terminal};
 const KEY_VARIABLE: &str = "MELISMA_API_KEY";
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
-/// A longer key would not fit into a request's headers.
-const MAX_KEY_BYTES: u64 = 4096;
 
 pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
-    let key = key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
+    let key = read_key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
     let guard = Guard { key, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
     let is_quiet = session.config.quiet.value;
     let log = Log::new(move |event| {
@@ -50,12 +46,14 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let _ = raise_file_limit();
     let server = Server::bind(settings)?;
     let url = format!("http://{}", server.address());
-    terminal::say(&url);
+    session.say(&url);
     session.note_unread_config();
     session.warn_of_misspelt_variables();
     let stopper = server.stopper();
     interrupt::drain_with(move || {
-        terminal::say("draining: open streams are finished; a second signal ends them");
+        if !is_quiet {
+            terminal::say("draining: open streams are finished; a second signal ends them");
+        }
         stopper.drain();
     });
     server.run(|metrics| load(session, args, metrics))?;
@@ -114,25 +112,16 @@ fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
         return Err(Error::invalid("--upstream without --model: its tokens are codes of one codec")
             .with_hint("name the codec that the language model was trained with, as in --model snac_24khz/"));
     }
-    let key = key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
+    let key = read_key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
     Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.config)? }).map(Some)
 }
 
 /// The key of the file, or of the environment; never of an argument, which other users could see.
-fn key(file: Option<&Path>, variable: &str) -> Result<Option<String>> {
-    let (name, text) = match file {
-        Some(path) => (path.display().to_string(), read_text(path, MAX_KEY_BYTES)?),
-        None => match Environment::process().text(variable)? {
-            Some(text) => (variable.to_owned(), text.to_owned()),
-            None => return Ok(None),
-        },
-    };
-    let key = text.trim();
-    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::invalid(format!("{name}: a key is visible ASCII characters without spaces"))
-            .with_hint("make one with `openssl rand -hex 32`"));
+fn read_key(file: Option<&Path>, variable: &str) -> Result<Option<String>> {
+    match file {
+        Some(path) => key::check(&path.display().to_string(), &read_text(path, 2 * key::MAX_BYTES as u64)?).map(Some),
+        None => key::of_environment(variable),
     }
-    Ok(Some(key.to_owned()))
 }
 
 fn origins(args: &ServeArgs) -> Result<Vec<String>> {

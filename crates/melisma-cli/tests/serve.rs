@@ -4,15 +4,18 @@
 mod melisma;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use melisma::Sandbox;
+use melisma::{Ran, Sandbox};
 use melisma_server::upstream::stand_in::{Script, StandIn};
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
+
+/// Longer than anything takes on a busy machine: only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is ended with the test.
 struct Served {
@@ -39,7 +42,7 @@ impl Served {
         let served = Self { child, address, events };
         let start = Instant::now();
         while !served.ask("GET", "/ready", "", b"").starts_with(b"HTTP/1.1 200") {
-            assert!(start.elapsed() < Duration::from_secs(30), "not ready");
+            assert!(start.elapsed() < PATIENCE, "not ready");
             std::thread::sleep(Duration::from_millis(10));
         }
         served
@@ -57,8 +60,21 @@ impl Served {
     }
 
     fn signal(&self) {
-        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        self.send("-TERM");
+    }
+
+    fn send(&self, signal: &str) {
+        let killed = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
+    }
+
+    /// Waits for a line of stderr that starts so.
+    fn hear(&mut self, start: &str) {
+        let mut line = String::new();
+        while !line.starts_with(start) {
+            line.clear();
+            assert!(self.events.read_line(&mut line).unwrap() > 0, "it never said {start}");
+        }
     }
 }
 
@@ -210,15 +226,60 @@ fn a_key_from_the_environment_is_needed_and_a_signal_drains() {
 #[test]
 fn a_second_signal_ends_open_streams() {
     let sandbox = Sandbox::new();
-    let mut served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "1", "--device", "cpu"]));
-    let mut open = TcpStream::connect(&served.address).unwrap();
-    write!(open, "POST /v1/decode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    let mut served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "2", "--device", "cpu"]));
+    let begin = || {
+        let mut open = TcpStream::connect(&served.address).unwrap();
+        write!(open, "POST /v1/decode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n").unwrap();
+        open
+    };
+    let [mut open, _unfinished] = [begin(), begin()];
+    let start = Instant::now();
+    let n_open = || {
+        let status = String::from_utf8(served.ask("GET", "/v1/status", "", b"")).unwrap();
+        status.matches(r#""kind":"decode""#).count()
+    };
+    while n_open() < 2 {
+        assert!(start.elapsed() < PATIENCE, "the requests are not open");
+    }
     served.signal();
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(served.child.try_wait().unwrap(), None, "it waits for the open request");
+    served.hear("draining");
+    write!(open, "no tokens").unwrap();
+    let mut answer = [0; 12];
+    open.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 400", "an open request is answered");
     served.signal();
     assert_eq!(served.child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_hangup_ends_the_server_at_once() {
+    let sandbox = Sandbox::new();
+    let mut served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "1", "--device", "cpu"]));
+    served.send("-HUP");
+    assert_eq!(served.child.wait().unwrap().code(), Some(129));
+}
+
+#[test]
+fn a_quiet_server_says_nothing() {
+    let sandbox = Sandbox::new();
+    let start = Instant::now();
+    let child = loop {
+        // Somebody else may take the port before the server does.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let mut command = sandbox.command(&["serve", "-q", "--port", &port, "--max-streams", "1", "--device", "cpu"]);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let is_there = || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
+        while !is_there() && child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < PATIENCE, "it does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if child.try_wait().unwrap().is_none() {
+            break child;
+        }
+    };
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), &*ended.stdout, &*ended.stderr), (Some(0), &b""[..], &b""[..]), "{ended:?}");
 }
 
 #[test]
@@ -234,7 +295,11 @@ fn what_cannot_be_served_is_an_error() {
     refused(&["--api-key-file", "absent"], "absent");
     refused(&["--model", "absent"], "absent");
     std::fs::write(sandbox.path("key"), "two words\n").unwrap();
-    refused(&["--api-key-file", "key"], "without spaces");
+    refused(&["--api-key-file", "key"], "key: a key is visible ASCII characters without spaces");
+    std::fs::write(sandbox.path("empty"), "\n").unwrap();
+    refused(&["--api-key-file", "empty"], "empty: the key is empty");
+    let ran = Ran::from(sandbox.command(&["serve", "--port", "0"]).env("MELISMA_API_KEY", "").output().unwrap());
+    assert!(ran.code == 2 && ran.stderr.contains("MELISMA_API_KEY: the key is empty"), "{}", ran.stderr);
     let upstream = ["--model", "builtin:mini24", "--upstream", "http://127.0.0.1:1"];
     refused(&upstream[2..], "--upstream without --model");
     refused(&["--model", "builtin:mini24", "--upstream", "127.0.0.1:8000"], "expected http:// or https://");

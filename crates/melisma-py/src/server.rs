@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use melisma::config::Environment;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::snac::EngineOptions;
@@ -13,7 +12,7 @@ use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, Setup};
 use melisma_server::metrics::Metrics;
 use melisma_server::upstream::{self, Upstream};
-use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper, encoder};
+use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper, encoder, key};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -108,9 +107,10 @@ pub fn serve(
                 .with_hint("name the codec that the language model was trained with, as in model=\"snac_24khz/\""),
         ));
     }
+    let api_key = api_key.map(|text| key::check("api_key", &text)).transpose().map_err(raise)?;
     let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
     let of = |url: String| {
-        let key = Environment::process().text(UPSTREAM_KEY_VARIABLE)?.map(str::to_owned);
+        let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;
         Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.config)? })
     };
     let upstream = upstream.map(of).transpose().map_err(raise)?;

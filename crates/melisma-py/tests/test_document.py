@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 import urllib.request
 
 import numpy
@@ -145,13 +146,19 @@ class Servers(unittest.TestCase):
                 tokens.encode(),
                 {"Authorization": "Bearer secret", "Content-Type": "text/plain"},
             )
-            with urllib.request.urlopen(request) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 pcm = numpy.frombuffer(answer.read(), "<i2")
         expected = melisma.snac.Decoder().decode(numpy.full((4, 7), 5))
         numpy.testing.assert_allclose(pcm / 32768, expected, atol=1 / 32768)
         with self.assertRaises(OSError):
-            urllib.request.urlopen(request)
+            urllib.request.urlopen(request, timeout=120)
         server.close()
+        for key, said in [("", "api_key: the key is empty"), (" ", "empty"), ("two words", "without spaces"), ("\0", "visible")]:
+            with self.assertRaisesRegex(ValueError, said):
+                melisma.serve(api_key=key)
+        with unittest.mock.patch.dict(os.environ, MELISMA_UPSTREAM_KEY=""):
+            with self.assertRaisesRegex(ValueError, "MELISMA_UPSTREAM_KEY: the key is empty"):
+                melisma.serve(model="builtin:mini24", upstream="http://127.0.0.1:1")
         with self.assertRaisesRegex(ValueError, "unknown built-in"):
             melisma.serve(model="builtin:none")
         with self.assertRaisesRegex(ValueError, "upstream without model"):

@@ -56,6 +56,8 @@ impl Host {
         for name in FOREIGN {
             command.env_remove(name);
         }
+        // A quiet server does not say its address.
+        command.env("MELISMA_QUIET", "false");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| Error::io(program.display(), error))?;
         let mut lines = BufReader::new(child.stderr.take().ok_or_else(|| failed("its stderr is closed"))?);
