@@ -109,7 +109,7 @@ impl Batcher {
     /// admitted, fewer if the device cannot keep up with them.
     ///
     /// # Errors
-    /// Those of [`Engine::new`]; the device is too slow for a single stream.
+    /// Those of [`Engine::new`]; the device fails.
     pub fn start(model: &Model, setup: Setup<'_>) -> Result<Self> {
         let Setup { queue, budget, options, capacity, metrics } = setup;
         let mut engine = Engine::new(model, queue, budget, options)?;
@@ -117,10 +117,6 @@ impl Batcher {
             Some(capacity) => capacity,
             None => Capacity::measure(&mut engine, model.config(), options.max_streams)?,
         };
-        if capacity.streams == 0 {
-            let message = format!("{}: too slow to decode one stream of this model in real time", queue.device());
-            return Err(Error::unsupported(message).with_hint("use a faster device or a smaller model"));
-        }
         Self::over(engine, period(model.config()), capacity, metrics)
     }
 }

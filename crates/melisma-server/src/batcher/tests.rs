@@ -93,7 +93,7 @@ fn a_full_batcher_refuses_and_a_client_that_leaves_makes_room() {
     drop(output);
     let waiting = Instant::now();
     while batcher.admission().taken() == limit {
-        assert!(waiting.elapsed() < Duration::from_secs(2), "the place was not freed");
+        assert!(waiting.elapsed() < Duration::from_secs(60), "the place was not freed");
         std::thread::yield_now();
     }
     assert!(batcher.open(Noise::Off).is_some());
@@ -152,7 +152,7 @@ fn the_device_is_measured_before_it_serves() {
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
     let mut engine = Engine::new(&MODEL, &queue, &budget, 4).unwrap();
     let Capacity { streams, step_frames } = Capacity::measure(&mut engine, MODEL.config(), 4).unwrap();
-    assert!(streams <= 4 && (1..=engine.max_frames()).contains(&step_frames));
+    assert!((1..=4).contains(&streams) && (1..=engine.max_frames()).contains(&step_frames));
     // All measured streams have left their slots.
     assert!((0..4).all(|_| engine.open(Noise::Off).is_ok()));
 }

@@ -47,9 +47,9 @@ impl Failure {
         Self::invalid("invalid_parameter", message).about(param)
     }
 
-    /// Names the parameter that is wrong.
+    /// Names the parameter that is wrong, if it has a name.
     pub fn about(self, param: &str) -> Self {
-        Self { param: Some(param.to_owned()), ..self }
+        Self { param: (!param.is_empty()).then(|| param.to_owned()), ..self }
     }
 
     /// Adds what only the server's events say.

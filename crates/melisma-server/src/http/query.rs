@@ -19,8 +19,9 @@ impl Query {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let wrong = || Failure::parameter("", "the query has broken percent-encoding");
-            let (name, value) = (decode(name).ok_or_else(wrong)?, decode(value).ok_or_else(wrong)?);
+            let wrong = |name: &str| Failure::parameter(name, "the query has broken percent-encoding");
+            let name = decode(name).ok_or_else(|| wrong(""))?;
+            let value = decode(value).ok_or_else(|| wrong(&name))?;
             if pairs.iter().any(|(other, _)| *other == name) {
                 return Err(Failure::parameter(&name, format!("`{name}` is given twice")));
             }
@@ -85,6 +86,8 @@ fn decode(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -107,6 +110,10 @@ mod tests {
         assert_eq!((query.text("chunk"), query.text("noise")), (None, None));
         let said = query.finish().unwrap_err().json()["error"]["message"].to_string();
         assert_eq!(said, "\"unknown parameter `chnk`; this route takes chunk, noise\"");
+        for (text, param) in [("a=%zz", "a".into()), ("%zz=1", Value::Null), ("=1&=2", Value::Null)] {
+            assert_eq!(Query::new(Some(text)).unwrap_err().json()["error"]["param"], param, "{text}");
+        }
+        assert_eq!(Query::new(Some("=1")).unwrap().finish().unwrap_err().json()["error"]["param"], Value::Null);
         let mut query = Query::new(Some("chunk=x")).unwrap();
         assert!(query.value("chunk", "a number", |text| text.parse::<u32>().ok()).is_err());
     }

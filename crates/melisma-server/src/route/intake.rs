@@ -6,6 +6,7 @@ use std::time::Instant;
 use hyper::StatusCode;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Noise};
+use melisma::text::count;
 use serde_json::Value;
 
 use crate::app::{App, Decoder};
@@ -81,7 +82,8 @@ fn ready(app: &App) -> Result<&Decoder, Failure> {
 }
 
 fn full(decoder: &Decoder) -> Failure {
-    Failure::busy("full", format!("all {} streams are in use", decoder.batcher.admission().limit()))
+    let limit = decoder.batcher.admission().limit();
+    Failure::busy("full", format!("{limit} of {limit} streams are in use"))
 }
 
 /// The way of one client's tokens into the batcher.
@@ -142,7 +144,7 @@ impl Intake {
         self.take(&codes)?;
         let ledger = self.reader.ledger();
         if ledger.frames == 0 {
-            let message = format!("no whole frame in {} tokens", ledger.seen());
+            let message = format!("no whole frame in {}", count(ledger.seen(), "token"));
             return Err(Failure::invalid("no_frames", message));
         }
         self.send().await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::header::HeaderValue;
 use melisma::audio::Stream;
-use melisma::mel::Config;
+use melisma::mel::{Config, PRESETS};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -23,7 +23,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
     let name = query.text("preset");
     let preset = Config::preset(name.as_deref().unwrap_or(DEFAULT_PRESET))
-        .map_err(|error| Failure::parameter("preset", error.to_string()))?;
+        .map_err(|error| Failure::parameter("preset", format!("{error}; the presets are {}", presets())))?;
     query.finish()?;
     app.check_open()?;
     let full = || Failure::busy("full", "pictures of other files are being made").and_close();
@@ -41,6 +41,10 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     .await?;
     reply.headers_mut().insert(SAMPLE_RATE, HeaderValue::from(sample_rate));
     Ok(reply)
+}
+
+fn presets() -> String {
+    PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 fn give(texts: &Texts, messages: &[Value]) -> melisma::Result<()> {

@@ -94,7 +94,7 @@ pub const ROUTES: &[Route] = &[
     open("GET", "/health", Kind::Health),
     open("GET", "/ready", Kind::Ready),
     keyed("GET", "/metrics", Kind::Metrics),
-    keyed("GET", "/openapi.json", Kind::OpenApi),
+    open("GET", "/openapi.json", Kind::OpenApi),
     keyed("GET", "/v1/status", Kind::Status),
     keyed("POST", "/v1/decode", Kind::Decode),
     keyed("GET", "/v1/decode", Kind::DecodeSocket),

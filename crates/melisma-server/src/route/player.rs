@@ -94,7 +94,7 @@ impl Packaging {
 
     fn end(&self, ledger: Ledger) -> Option<Vec<u8>> {
         let Self::Events(prompt_tokens) = self else { return None };
-        let (input, output) = (prompt_tokens.load(Relaxed), ledger.seen());
+        let (input, output) = (prompt_tokens.load(Relaxed), ledger.accepted);
         let usage =
             json!({"input_tokens": input, "output_tokens": output, "total_tokens": input.saturating_add(output)});
         Some(event(&json!({"type": "speech.audio.done", "usage": usage})))
@@ -248,7 +248,9 @@ impl Player {
         let drawn = self.picture.take().map(Picture::finish).and_then(Result::ok).unwrap_or_default();
         self.show(&drawn).await?;
         let last = self.encoder.finish()?;
-        self.pieces.send(self.packaging.audio(last)).await?;
+        if !last.is_empty() {
+            self.pieces.send(self.packaging.audio(last)).await?;
+        }
         if let Some(end) = self.packaging.end(ledger) {
             self.pieces.send(end).await?;
         }

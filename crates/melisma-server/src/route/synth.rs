@@ -62,8 +62,9 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let (music, remote) = Endless::new(style, seed, EngineConfig { sample_rate, ..EngineConfig::default() })?;
     let band = app.band()?;
     let is_full = band.admission().is_full();
-    let full = || Failure::busy("full", format!("all {} places for listeners are taken", band.admission().limit()));
-    let accepted = handshake::accept(call.request.headers()).map_err(|plain| if is_full { full() } else { plain })?;
+    let limit = band.admission().limit();
+    let full = || Failure::busy("full", format!("{limit} of {limit} places for listeners are taken"));
+    let accepted = handshake::accept(&call.request).map_err(|plain| if is_full { full() } else { plain })?;
     let lead = Lead::new(Duration::from_millis(ahead_ms.unwrap_or(DEFAULT_AHEAD_MS).into()));
     let blocks = band.join(music, Pace { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
     let app = Arc::clone(app);
