@@ -5,9 +5,8 @@ mod client;
 
 use std::io::Write;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
-use client::{Fixture, MODEL, read_head};
+use client::{Fixture, MODEL, read_head, until};
 use melisma::Device;
 use melisma::audio::{Clip, flac, wav};
 use melisma::random::Lcg32;
@@ -81,16 +80,10 @@ fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
     let refused = server.request("POST", "/v1/encode", &[], &audio);
     assert_eq!((refused.status, refused.code().as_str()), (503, "full"));
     assert_eq!(refused.headers["retry-after"], "1");
-    let start = Instant::now();
     let listed = || server.get("/v1/status").json()["streams"].as_array().unwrap().clone();
-    while listed().iter().filter(|stream| stream["kind"] == "encode").count() < open.len() {
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", listed());
-    }
+    until("all clips are listed", || listed().iter().filter(|stream| stream["kind"] == "encode").count() == open.len());
     drop(open.pop());
-    let start = Instant::now();
-    while server.request("POST", "/v1/encode", &[], &audio).status != 200 {
-        assert!(start.elapsed() < Duration::from_secs(2), "the place was not freed");
-    }
+    until("the place is free", || server.request("POST", "/v1/encode", &[], &audio).status == 200);
 }
 
 #[test]

@@ -36,17 +36,22 @@ fn listeners_hear_the_endless_piece_at_real_time_pace() {
 #[test]
 fn a_listener_that_leaves_makes_room_and_a_slow_one_loses_nothing() {
     let band = Band::start(1, 1).unwrap();
-    let mut slow = band.join(music(0), pace()).unwrap();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::yield_now();
+        }
+    };
+    let lead = Lead::new(2 * WAITING as u32 * BLOCK);
+    let mut slow = band.join(music(0), Pace { sample_rate: 48_000, lead }).unwrap();
     assert!(band.join(music(1), pace()).is_none());
-    std::thread::sleep(Duration::from_millis(100));
-    let positions: Vec<u64> = (0..5).map(|_| slow.blocking_recv().unwrap().position).collect();
-    assert_eq!(positions, [0, 480, 960, 1440, 1920]);
-    drop(slow);
-    let start = Instant::now();
-    while band.join(music(2), pace()).is_none() {
-        assert!(start.elapsed() < Duration::from_secs(1), "the place was not freed");
-        std::thread::yield_now();
+    until("the channel is not full", &|| slow.len() == WAITING);
+    for number in 0..2 * WAITING as u64 {
+        assert_eq!(slow.blocking_recv().unwrap().position, 480 * number);
     }
+    drop(slow);
+    until("the place was not freed", &|| band.join(music(2), pace()).is_some());
 }
 
 #[test]
@@ -109,4 +114,23 @@ fn listeners_of_a_desk_are_spread_over_the_phases() {
     let left = phase(&seats.remove(7));
     assert_eq!((desk.n_players(), admission.taken()), (2 * PHASES - 1, 2 * PHASES - 1));
     assert_eq!(phase(&desk.seat(admission.enter().unwrap(), now).unwrap()), left);
+}
+
+#[test]
+fn a_level_is_that_of_its_own_blocks() {
+    let (desk, admission) = (Desk::new(), Admission::new(1));
+    let (blocks, mut received) = mpsc::channel(WAITING);
+    let seat = desk.seat(admission.enter().unwrap(), Instant::now()).unwrap();
+    let start = seat.start;
+    let mut player = Player::new(music(0), pace(), blocks, seat);
+    let mut peaks = Vec::new();
+    for number in 0..500 {
+        while player.wake() <= start + number * BLOCK {
+            assert!(player.play(start + number * BLOCK) && player.send());
+        }
+        while let Ok(played) = received.try_recv() {
+            peaks.extend(played.level.map(|level| level.peak_dbtp));
+        }
+    }
+    assert!(peaks.len() >= 50 && !peaks.is_sorted_by(|a, b| a <= b), "the peak never falls: {peaks:?}");
 }

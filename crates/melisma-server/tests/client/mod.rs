@@ -187,7 +187,8 @@ impl Answer {
         Self::finish(stream, &head, rest)
     }
 
-    fn finish(stream: &mut TcpStream, head: &str, mut rest: Vec<u8>) -> Self {
+    /// The rest of an answer whose head was read.
+    pub fn finish(stream: &mut TcpStream, head: &str, mut rest: Vec<u8>) -> Self {
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let headers = fields(head);
         let len = headers.get("content-length").and_then(|len| len.parse::<usize>().ok());
@@ -322,7 +323,10 @@ pub fn unpack(body: &[u8]) -> (Vec<u8>, Vec<Value>) {
     for event in std::str::from_utf8(body).unwrap().split_terminator("\n\n") {
         let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
         match event["type"].as_str() {
-            Some("speech.audio.delta") => audio.extend(base64(event["audio"].as_str().unwrap())),
+            Some("speech.audio.delta") => {
+                assert_ne!(event["audio"], "", "an event without audio");
+                audio.extend(base64(event["audio"].as_str().unwrap()));
+            }
             _ => rest.push(event),
         }
     }
