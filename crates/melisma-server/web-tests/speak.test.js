@@ -66,9 +66,14 @@ test("audio files become tokens, and what is neither is explained", async () => 
   const page = await open(browser, server, { hash: "#speak" });
   await page.setInputFiles("#file", { name: "piece.wav", mimeType: "audio/wav", buffer: Buffer.from(clip) });
   await ledger(page, "tokens were accepted");
+  assert.equal(await page.textContent("#speak-title"), "piece.wav, through tokens");
   await page.fill("#tokens", "these are no tokens");
   await page.click("#speak");
   await notice(page, "no whole frame");
+  await page.fill("#tokens", "<custom_token_10>");
+  await page.click("#speak");
+  await notice(page, "no whole frame in 1 token.");
+  assert.equal(await page.locator("#speak-notice button").count(), 0, "the same tokens would fail again");
   await page.fill("#tokens", `${tokens}<custom_token_5>`);
   await page.click("#speak");
   await ledger(page, "1 rejected");
@@ -148,6 +153,7 @@ test("the streams that play are listed under Watch", async () => {
   await page.click("#nav-watch");
   await until(async () => (await page.textContent("#streams")).includes("synth"), 10_000, "the stream is listed");
   assert.equal(await page.locator("#charts .chart").count(), 6);
+  await until(async () => (await page.textContent("#status")) === "connected, 1 stream", 10_000, "the header counts it");
   assert.match(await page.textContent("#device"), /room for \d+ streams?/);
   assert.match(await page.textContent("#stages"), /decode/);
   await page.context().close();

@@ -87,12 +87,15 @@ test("the speed changes the length", async () => {
 
 test("a model that breaks off is explained", async () => {
   const { page, close } = await speaking({ dieAfter: 0 });
+  const hasButton = () => page.isVisible("#speak-notice button");
   await page.click("#say");
   await until(async () => (await page.textContent("#speak-notice")).includes("no text"), 5000, "the page asks for text");
+  assert.equal(await hasButton(), false);
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
   await until(async () => (await said()).includes("could not do this"), 30_000, "the page explains it");
+  assert.equal(await hasButton(), true, "the model may speak the next time");
   await close();
 });
 

@@ -61,7 +61,7 @@ test("a full server is named with its wait, and tried again", async () => {
   await playing(other);
   const page = await open(browser, server);
   await page.click("#play");
-  await noticed(page, "all 1 places for listeners are taken");
+  await noticed(page, "1 of 1 places for listeners are taken");
   await noticed(page, "Trying again in");
   await other.click("#play");
   await playing(page);
@@ -73,12 +73,17 @@ test("a server with a key asks for it, and plays after it", async () => {
   const server = await serve({ env: { MELISMA_API_KEY: "wh&t a/key?".replaceAll(" ", "-") } });
   const page = await open(browser, server);
   await noticed(page, "needs a key");
+  const locked = await page.textContent("#piece");
   await page.fill("[aria-label='API key']", "wrong");
   await page.keyboard.press("Enter");
   await noticed(page, "does not accept that key");
   await page.fill("[aria-label='API key']", "wh&t-a/key?");
   await page.keyboard.press("Enter");
   await until(async () => (await page.textContent("#status")).startsWith("connected"), 10_000, "the status connects");
+  const preset = () => page.evaluate(async () => (await import("/page/app.js")).views.play.controls.preset?.name);
+  await until(async () => (await preset()) === "focus", 10_000, "the presets are there");
+  assert.equal(locked, "Focus in D dorian");
+  assert.equal(await page.textContent("#piece"), locked, "the piece had another name before the key");
   await page.click("#play");
   await playing(page);
   const stored = await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length);

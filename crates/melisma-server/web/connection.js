@@ -45,6 +45,7 @@ export function request(path, options = {}) {
  * @property {"key" | "full" | "gone" | "invalid" | "none"} kind `none`: the server would accept
  * @property {string} message
  * @property {number} retrySeconds
+ * @property {boolean} mayHelp whether the same request may succeed later
  */
 
 /**
@@ -57,7 +58,7 @@ export async function probe(path) {
   try {
     reply = await request(path);
   } catch {
-    return { kind: "gone", message: "The server does not answer.", retrySeconds: 0 };
+    return { kind: "gone", message: "The server does not answer.", retrySeconds: 0, mayHelp: true };
   }
   return refusal(reply);
 }
@@ -72,7 +73,7 @@ export async function refusal(reply) {
   const retrySeconds = Number(reply.headers.get("retry-after")) || 0;
   const kinds = { 200: "none", 426: "none", 401: "key", 403: "invalid", 502: "invalid", 503: "full", 504: "invalid" };
   const kind = kinds[reply.status] ?? (reply.status >= 500 ? "gone" : "invalid");
-  return { kind, message, retrySeconds };
+  return { kind, message, retrySeconds, mayHelp: reply.status >= 500 };
 }
 
 /** Waits that double from a quarter of a second to eight seconds, with some chance in them. */

@@ -30,6 +30,8 @@ export class Controls extends EventTarget {
     /** @type {Record<string, number>} sounds that the listener moved */
     this.moved = {};
     find("key").append(...KEYS.map((key) => make("option", { value: key }, key.replace("#", "\u266f"))));
+    // Until the presets are there, everything is as in the preset focus.
+    find("key").value = "D";
     find("presets").append(...["focus", "meditation", "sleep", "bright"].map((name) => this.presetButton(name)));
     find("voices").append(...VOICES.map((name) => this.voiceButton(name)));
     for (const id of ["tempo", "intensity"]) {

@@ -120,7 +120,7 @@ export class SpeakView {
     }
     if (this.failure) {
       this.worker.postMessage({ type: "whole" });
-      this.fail({ kind: "invalid", message: this.failure });
+      this.fail(told(this.failure));
     } else {
       const ledger = await request(`/v1/ledger/${reply.headers.get("x-request-id")}`, { signal });
       this.finish(ledger.ok ? await ledger.json() : null);
@@ -155,7 +155,7 @@ export class SpeakView {
   async example(signal) {
     const reply = await request(EXAMPLE, { signal });
     if (reply.ok) {
-      await this.encode(await reply.blob(), "eight seconds of music", signal);
+      await this.encode(await reply.blob(), "Eight seconds of music", signal);
     } else {
       this.fail(await refusal(reply));
     }
@@ -183,7 +183,7 @@ export class SpeakView {
       this.fail(await refusal(reply));
       return;
     }
-    await this.open(`${name[0].toUpperCase()}${name.slice(1)}, through tokens`);
+    await this.open(`${name}, through tokens`);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let shown = "";
     for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
@@ -283,7 +283,7 @@ export class SpeakView {
         this.finish(data);
         break;
       case "error":
-        this.failure = data.error.message;
+        this.failure = data.error;
         break;
       case "closed":
         this.close(data);
@@ -306,11 +306,11 @@ export class SpeakView {
       return;
     }
     this.turn(false);
-    this.fail(this.failure ? { kind: "invalid", message: this.failure } : await probe(PATH));
+    this.fail(this.failure ? told(this.failure) : await probe(PATH));
   }
 
   /** @param {Partial<import("./connection.js").Refusal>} refused */
-  fail({ kind, message, retrySeconds }) {
+  fail({ kind, message, retrySeconds, mayHelp }) {
     this.turn(false);
     const again = { label: "Try now", act: () => this.run(this.job) };
     if (kind === "key") {
@@ -324,7 +324,7 @@ export class SpeakView {
       const waitMs = Math.max(1, retrySeconds) * 1e3;
       this.notice.count((s) => `The server is busy: ${message}. Trying again in ${s} s.`, waitMs, again);
     } else if (kind === "invalid") {
-      this.notice.say(`The server could not do this: ${message}.`, again);
+      this.notice.say(`The server could not do this: ${message}.`, mayHelp ? again : undefined);
     } else {
       this.notice.say("The connection was lost before the end.", again);
     }
@@ -358,4 +358,13 @@ export class SpeakView {
       picture.setAttribute("aria-valuetext", `${at} of ${all} seconds`);
     }
   }
+}
+
+/**
+ * The server's `error` as a refusal: what is wrong with the request stays wrong.
+ * @param {{ message: string, type: string }} error
+ * @returns {Partial<import("./connection.js").Refusal>}
+ */
+function told({ message, type }) {
+  return { kind: "invalid", message, mayHelp: type === "server_error" };
 }

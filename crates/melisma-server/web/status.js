@@ -30,9 +30,8 @@ export class Status extends EventTarget {
 
   take(report) {
     this.backoff.reset();
-    const n = report.streams.length;
-    const limit = report.capacity_streams;
-    show(this.text, limit ? `connected, ${n} of ${count(limit, "stream")}` : `connected, ${count(n, "stream")}`);
+    // The capacity is that of the decoder, which not every stream needs: Watch shows it.
+    show(this.text, `connected, ${count(report.streams.length, "stream")}`);
     this.dot.classList.add("fine");
     this.dispatchEvent(new CustomEvent("report", { detail: report }));
   }
