@@ -47,6 +47,20 @@ class Combine(unittest.TestCase):
                         beside = optimizer.combine(operation, tensor, -0.25)
                         numpy.testing.assert_array_equal(beside, expected)
 
+    def test_what_is_not_a_number_is_as_in_numpy(self):
+        odd = numpy.float32([0, -0.0, 1, -1, numpy.inf, -numpy.inf, numpy.nan])
+        y, x = (side.reshape(-1).copy() for side in numpy.meshgrid(odd, odd))
+        optimizer = melisma.TensorOptimizer({"device": "cpu", "threads": 1})
+        for operation in ["maximum", "minimum"]:
+            for dtype in ["f4", "f2"]:
+                expected = getattr(numpy, operation)(y.astype(dtype), x.astype(dtype))
+                found = optimizer.combine(operation, y.astype(dtype), x.astype(dtype)).numpy()
+                numpy.testing.assert_array_equal(found, expected, f"{operation} {dtype}")
+                for number in [numpy.nan, 0.5]:
+                    expected = getattr(numpy, operation)(y.astype(dtype), numpy.dtype(dtype).type(number))
+                    found = optimizer.combine(operation, y.astype(dtype), number).numpy()
+                    numpy.testing.assert_array_equal(found, expected, f"{operation} {dtype} {number}")
+
     def test_floats_on_the_cpu_need_no_memory(self):
         optimizer = melisma.TensorOptimizer(memory_limit="4KiB", config={"device": "cpu"})
         y = ramp(1 << 20)

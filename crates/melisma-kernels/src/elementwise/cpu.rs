@@ -49,6 +49,6 @@ loops! {
     Subtract => |y: f32, x: f32| y - x;
     Multiply => |y: f32, x: f32| y * x;
     Divide => |y: f32, x: f32| y / x;
-    Maximum => |y: f32, x: f32| if x > y { x } else { y };
-    Minimum => |y: f32, x: f32| if x < y { x } else { y };
+    Maximum => |y: f32, x: f32| if y >= x || y.is_nan() { y } else { x };
+    Minimum => |y: f32, x: f32| if y <= x || y.is_nan() { y } else { x };
 }

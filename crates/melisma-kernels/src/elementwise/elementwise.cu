@@ -7,8 +7,8 @@ __device__ __forceinline__ float apply(u32 operation, float y, float x) {
     case 1: return y - x;
     case 2: return y * x;
     case 3: return y / x;
-    case 4: return x > y ? x : y;
-    default: return x < y ? x : y;
+    case 4: return y >= x || y != y ? y : x;
+    default: return y <= x || y != y ? y : x;
   }
 }
 

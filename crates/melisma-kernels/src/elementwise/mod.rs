@@ -1,8 +1,7 @@
 //! `elementwise`: y\[i\] = f(y\[i\], x\[i\]) or f(y\[i\], s), in place, for n floats.
 //!
 //! Every operation is one IEEE 754 rounding or a selection, so every device gives the same bits.
-//! `Maximum` and `Minimum` keep y unless x is greater or less: a NaN in y stays, a NaN in x is
-//! ignored.
+//! `Maximum` and `Minimum` are those of numpy: a NaN in y or x gives a NaN, and of two zeros y stays.
 
 mod cpu;
 pub(crate) mod cuda;
@@ -27,9 +26,9 @@ pub enum Operation {
     Multiply,
     /// y / x
     Divide,
-    /// The greater of y and x.
+    /// The greater of y and x; NaN if either is.
     Maximum,
-    /// The lesser of y and x.
+    /// The lesser of y and x; NaN if either is.
     Minimum,
 }
 
