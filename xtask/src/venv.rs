@@ -14,10 +14,15 @@ pub fn python(packages: &[&str]) -> Result<PathBuf> {
 
 /// The Python of the venv in `target/NAME`, for packages that would not get along with the others.
 pub fn python_in(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    python_of("python3", name, packages)
+}
+
+/// As [`python_in`], made by `interpreter`.
+pub fn python_of(interpreter: &str, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = tree::target().join(name);
     let python = folder.join("bin/python");
     if !output(Command::new(&python).arg("--version")).is_ok_and(|version| version.starts_with("Python 3")) {
-        create(&folder)?;
+        create(interpreter, &folder)?;
     }
     let list = folder.join("installed.txt");
     let installed = fs::read_to_string(&list).unwrap_or_default();
@@ -34,13 +39,18 @@ pub fn python_in(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
-fn create(folder: &Path) -> Result<()> {
-    if !exists("python3") {
-        bail!("python3 is missing; install Python 3.9 or newer with its venv module (`.ci/run` does so on Debian)");
+fn create(interpreter: &str, folder: &Path) -> Result<()> {
+    if !exists(interpreter) {
+        bail!(
+            "{interpreter} is missing; install Python 3.11 or newer with its venv module (`.ci/run` does so on Debian)"
+        );
     }
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| tree::shown(folder))?;
     }
-    run(Command::new("python3").args(["-m", "venv"]).arg(folder))
-        .context("python3 has no working venv module; on Debian it is the package python3-venv (`.ci/run` installs it)")
+    run(Command::new(interpreter).args(["-m", "venv"]).arg(folder)).with_context(|| {
+        format!(
+            "{interpreter} has no working venv module; on Debian it is the package python3-venv (`.ci/run` installs it)"
+        )
+    })
 }

@@ -2,9 +2,9 @@
 //! with it; the release wheel with torch.
 
 use super::outcome::Outcome;
-use crate::process::run;
+use crate::process::{output, run, works};
 use crate::{front, tree, venv};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +27,7 @@ const LONG: &[&str] = &[
 const TORCHAUDIO: &str = "torchaudio==2.11.0";
 
 pub fn check() -> Result<Outcome> {
-    let python = venv::python(PACKAGES)?;
+    let python = oldest()?;
     let source = tree::root().join("crates/melisma-py");
     let folder = assemble()?;
     let module = |name: &str| {
@@ -39,6 +39,33 @@ pub fn check() -> Result<Outcome> {
     run(module("mypy.stubtest").arg("melisma._melisma"))?;
     run(module("mypy").args(["--strict", "--no-incremental", "-p", "melisma"]))?;
     Ok(Outcome::Passed)
+}
+
+/// The oldest Python that the package promises, where that is installed, else the shared one.
+fn oldest() -> Result<PathBuf> {
+    let version = promised()?;
+    let shared = venv::python(PACKAGES)?;
+    let own = output(Command::new(&shared).arg("--version"))?;
+    if own.starts_with(&format!("Python {version}.")) {
+        return Ok(shared);
+    }
+    let interpreter = format!("python{version}");
+    if works(Command::new(&interpreter).args(["-c", "import ensurepip, venv"])) {
+        return venv::python_of(&interpreter, "oldest-venv", PACKAGES);
+    }
+    println!("{interpreter} with venv is not installed: the tests run on {} only", own.trim());
+    Ok(shared)
+}
+
+/// The version in the package's `requires-python`. The native module is built for the same one.
+fn promised() -> Result<String> {
+    let read = |path: &str| fs::read_to_string(tree::root().join(path)).with_context(|| path.to_owned());
+    let (package, workspace) = (read("crates/melisma-py/pyproject.toml")?, read("Cargo.toml")?);
+    let quoted = |line: &str| Some(line.strip_prefix("requires-python = \">=")?.strip_suffix('"')?.to_owned());
+    let version = package.lines().find_map(quoted).context("pyproject.toml has no requires-python = \">=3.N\"")?;
+    let feature = format!("\"abi3-py{}\"", version.replace('.', ""));
+    ensure!(workspace.contains(&feature), "pyproject.toml promises Python {version}, Cargo.toml lacks {feature}");
+    Ok(version)
 }
 
 /// Builds the package into `target/python`, and returns that folder.
