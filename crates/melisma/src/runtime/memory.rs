@@ -248,7 +248,9 @@ impl Summary {
             cells(self.total.map(|use_| use_.now), self.total.map(|use_| use_.peak)),
         ));
         for (name, scope) in &self.scopes {
-            table.push(row(name, scope.calls.to_string(), cells(scope.exit, scope.peak)));
+            // A scope that was left holds nothing any more.
+            let peaks = scope.peak.map(|peak| ["-".to_owned(), size::show(peak)]);
+            table.push(row(name, scope.calls.to_string(), peaks));
         }
         table
     }
@@ -332,6 +334,19 @@ mod tests {
         let desktop = Available { is_shared: false, ..board };
         assert_eq!(desktop.budget(none).limit(Space::Host), None);
         assert_eq!((desktop.free(Space::Host), desktop.free(Space::Device)), (Some(6 << 30), Some(1 << 30)));
+    }
+
+    #[test]
+    fn a_scope_that_was_left_shows_its_peak_and_no_bytes_that_are_gone() {
+        let tracker = MemoryTracker::new(Budget::unlimited());
+        let scope = tracker.scope("decode");
+        let held = tracker.reserve(Space::Host, 512 << 10).unwrap();
+        drop(scope);
+        drop(held);
+        let text = tracker.summary().to_string();
+        let line = text.lines().find(|line| line.starts_with("decode")).unwrap();
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells, ["decode", "1", "-", "512KiB", "-", "0B", "-", "0B"], "{text}");
     }
 
     #[test]
