@@ -64,6 +64,10 @@ pub(super) fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> 
     Err(Error::invalid(format!("synth: {name} is {value}; {low} to {high} is allowed")))
 }
 
+pub(super) fn check_rate(sample_rate: u32) -> Result<()> {
+    check_range("sample_rate", sample_rate as usize, [8_000, 192_000])
+}
+
 /// Checks every figure of an action.
 pub(super) fn check(action: &Action) -> Result<()> {
     let within = |name: &str, value: f32, [low, high]: [f32; 2]| {

@@ -8,6 +8,7 @@ use melisma_kernels::signal::voice::{Control, Controls, Note, TICK, check_gains}
 use super::bulk::{BulkConfig, BulkRenderer};
 use super::control::Glides;
 use super::engine::{Buses, Stem};
+use super::event::check_rate;
 use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
@@ -117,7 +118,7 @@ impl Recording {
 ///
 /// # Errors
 /// It cannot be recorded: it has bends, more voices at once than it may have, gains that add up to more than a GPU sums,
-/// notes of more than ten minutes, or more samples than are held at once.
+/// notes of more than ten minutes, or more samples than are held at once, or the rate is not one of an engine.
 pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
     let sheet = Sheet::new(take, sample_rate)?;
     sheet.windows(0, sample_rate)?;
@@ -221,6 +222,7 @@ impl Window {
 impl Sheet {
     fn new(take: Take<'_>, sample_rate: u32) -> Result<Self> {
         let Take { score, length, max_voices, .. } = take;
+        check_rate(sample_rate)?;
         score.check()?;
         if !score.bends.is_empty() {
             return Err(refused("bends"));
@@ -234,7 +236,7 @@ impl Sheet {
         // The limiter looks ahead of the samples that it returns.
         let n_samples = match length {
             Length::Whole => end,
-            Length::Samples(n) => end.min(n + u64::from(sample_rate)),
+            Length::Samples(n) => end.min(n.saturating_add(u64::from(sample_rate))),
         };
         let n_mixes = if take.buses == Buses::Stems { 1 + Instrument::ALL.len() as u64 } else { 1 };
         let n_bytes = n_mixes.saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
@@ -305,4 +307,22 @@ fn controls(score: &Score, sample_rate: u32, n_samples: u64) -> Vec<Control> {
         controls.push(glides.now());
     }
     controls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_lengths_of_any_size_are_measured_or_refused() {
+        let score = Score::from_json(br#"{"tempo": 120, "notes": [{"instrument": "lead", "start": 0, "duration": 1, "key": 60, "velocity": 1}]}"#).unwrap();
+        for length in [Length::Whole, Length::Samples(0), Length::Samples(1), Length::Samples(u64::MAX)] {
+            let take = Take { score: &score, length, buses: Buses::Mix, max_voices: 1 };
+            for rate in [0, 1, 2, 17, 18, 7_999, 192_001, u32::MAX] {
+                let error = voice_seconds(take, rate).unwrap_err();
+                assert!(error.to_string().contains("8000 to 192000 is allowed"), "{error}");
+            }
+            assert!(voice_seconds(take, 8_000).unwrap() >= 0.0);
+        }
+    }
 }
