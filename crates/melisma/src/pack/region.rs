@@ -199,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn other_tile_sizes_are_refused_before_anything_is_written() {
+        let (source, budget) = (source(0), Budget::unlimited());
+        for size in [0, 1, 2, 64, 255, 2048, u32::MAX] {
+            let mut packed = Vec::new();
+            let options = Options { tile_size: Some(size), ..Options::new(&budget) };
+            let error = pack(&source, &mut packed, &options, &|_| {}).unwrap_err();
+            assert_eq!(error.to_string(), format!("a tile size of {size}; the sizes are 256, 512, 1024"));
+            assert!(packed.is_empty());
+        }
+    }
+
+    #[test]
     fn tiles_beside_a_region_are_not_read() {
         let (source, budget) = (source(0), Budget::unlimited());
         let mut packed = Vec::new();

@@ -57,12 +57,16 @@ pub struct Packed {
 /// of source bytes as they are encoded, and again as they are verified.
 ///
 /// # Errors
-/// `InvalidArgument`: the source is already packed, has a tensor called `__melisma__`, or has
+/// `InvalidArgument`: the tile size is not one of [`TILE_SIZES`], the source is already packed, has a tensor called `__melisma__`, or has
 /// nothing in common with the base. `Corrupt` or `Truncated`: it is not a safetensors file.
 /// `Memory`: the budget has no room for one row of tiles. `Check`: the output does not decode to
 /// the source.
 pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Packed> {
     let begin = std::time::Instant::now();
+    if let Some(size) = options.tile_size.filter(|size| !TILE_SIZES.contains(size)) {
+        let sizes = TILE_SIZES.map(|size| size.to_string()).join(", ");
+        return Err(Error::invalid(format!("a tile size of {size}; the sizes are {sizes}")));
+    }
     let header = Header::read(source)?;
     if header.metadata.contains_key(VERSION_KEY) {
         return Err(Error::invalid("this file is packed already").with_hint(Remedy::Unpack));
