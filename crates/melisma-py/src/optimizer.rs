@@ -11,6 +11,7 @@ use melisma::optimize::search::Message;
 use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::{self, Operand};
 use crate::config::PyConfig;
@@ -193,6 +194,10 @@ pub struct PrecisionScope {
 
 #[pymethods]
 impl PrecisionScope {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.optimizer)
+    }
+
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this.get().is_open.store(true, Ordering::Relaxed);
         this

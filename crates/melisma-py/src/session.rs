@@ -11,6 +11,7 @@ use melisma::onnx::Model;
 use melisma::optimize::search::Chosen;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::error::raise;
 use crate::local::Shared;
@@ -57,6 +58,10 @@ impl PySession {
         let ports = signal::alone(py, read)?;
         let asks = Asks { precision, tolerance, engine };
         Ok(Self { optimizer, path, asks, ports, open: Shared::new(Mutex::new(Vec::new())) })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.optimizer)
     }
 
     /// Inputs: name, type and shape.

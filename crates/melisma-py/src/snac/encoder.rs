@@ -8,6 +8,7 @@ use melisma::{Error, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::codec::{Made, PyCodec};
 use super::codes::{Given, levels};
@@ -130,6 +131,10 @@ impl PyStreamEncoder {
             })?
         };
         Ok(Self { encoder, open: Local::new(Mutex::new(Some(path))) })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.encoder)
     }
 
     /// The encoder that this is a stream of.

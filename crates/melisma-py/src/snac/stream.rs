@@ -8,6 +8,7 @@ use melisma::{Error, Result};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::codec::PyCodec;
 use super::codes::Given;
@@ -66,6 +67,10 @@ impl PyStreamDecoder {
             })?
         };
         Ok(Self { decoder, open: Local::new(Mutex::new(open)) })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.decoder)
     }
 
     /// The decoder that this is a stream of.
