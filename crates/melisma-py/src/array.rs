@@ -140,13 +140,14 @@ pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     }
 }
 
-/// The array in native byte order: itself, or a copy.
+/// The array in native byte order at aligned addresses: itself, or a copy.
 pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let dtype = untyped(value)?.dtype();
-    if dtype.is_native_byteorder() != Some(false) {
-        return Ok(value.clone());
+    let array = untyped(value)?;
+    let dtype = array.dtype();
+    if dtype.is_native_byteorder() == Some(false) {
+        return value.call_method1("astype", (dtype.call_method1("newbyteorder", ("=",))?,));
     }
-    value.call_method1("astype", (dtype.call_method1("newbyteorder", ("=",))?,))
+    if array.is_aligned() { Ok(value.clone()) } else { value.call_method0("copy") }
 }
 
 /// The element type's name in numpy; pass arrays of another byte order through [`native`] first.

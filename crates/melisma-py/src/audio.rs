@@ -45,7 +45,7 @@ pub fn write(
     sample_rate: u32,
     sample_format: &str,
 ) -> PyResult<()> {
-    let view = samples.as_array();
+    let view = rows(&samples)?;
     py.detach(|| {
         let mut watch = Watch::new();
         let written = (|| {
@@ -61,6 +61,13 @@ pub fn write(
         })();
         watch.settle(written)
     })
+}
+
+/// The elements in C order. Those of an array without any may be at an address that `as_array` refuses.
+fn rows<'a>(samples: &'a PyReadonlyArray2<'_, f32>) -> PyResult<ArrayView2<'a, f32>> {
+    let [n_rows, n_samples] = [samples.shape()[0], samples.shape()[1]];
+    let view = ArrayView2::from_shape([n_rows, n_samples], samples.as_slice()?);
+    view.map_err(|error| raise(Error::invalid(format!("samples: {error}"))))
 }
 
 /// Blocks of [channels, samples] with the channels in turns.
@@ -114,7 +121,7 @@ pub fn stretch<'py>(
     sample_rate: u32,
     speed: f64,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let view = samples.as_array();
+    let view = rows(&samples)?;
     let n_channels = view.nrows();
     let stretched = py.detach(|| {
         let mut watch = Watch::new();

@@ -68,9 +68,9 @@ fn on_array<T: Scalar + numpy::Element>(
     let (py, tools) = (y.py(), optimizer.tools()?);
     let mut array =
         y.cast::<PyArrayDyn<T>>()?.try_readwrite().map_err(|error| raise(Error::invalid(error.to_string())))?;
-    if !array.is_c_contiguous() {
-        let error = Error::unsupported("an array whose elements do not lie in order cannot be changed in place");
-        return Err(raise(error.with_hint("use numpy.ascontiguousarray")));
+    if !array.is_c_contiguous() || !array.is_aligned() {
+        let text = "an array whose elements do not lie in order at aligned addresses cannot be changed in place";
+        return Err(raise(Error::unsupported(text).with_hint("use numpy.require(array, requirements=[\"C\", \"A\"])")));
     }
     if let Some(number) = number(x) {
         let y = array.as_slice_mut()?;
@@ -81,7 +81,7 @@ fn on_array<T: Scalar + numpy::Element>(
     }
     // The array itself if it has this type and order, otherwise a copy. An array that shares memory
     // with y is copied too.
-    let x = py.import("numpy")?.call_method1("asarray", (x, y.getattr("dtype")?, "C"))?;
+    let x = py.import("numpy")?.call_method1("require", (x, y.getattr("dtype")?, ["C", "A"]))?;
     let mut x = x.cast_into::<PyArrayDyn<T>>()?;
     if x.shape() != array.shape() {
         let (y, x) = (array.shape(), x.shape());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use melisma::{Error, Result};
@@ -92,10 +93,11 @@ pub fn watched<R: Send>(
         std::thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             let stop = &stop;
-            scope.spawn(move || {
+            let run = move || {
                 // The receiver waits for it.
                 let _ = send.send(work(stop));
-            });
+            };
+            Builder::new().spawn_scoped(scope, run).map_err(not_started)?;
             let outcome = wait(&receive, tick);
             if outcome.is_err() {
                 stop.ask();
@@ -111,15 +113,20 @@ pub fn alone<R: Send + 'static>(py: Python<'_>, work: impl FnOnce(&Stop) -> Resu
     let stop = Stop::default();
     let (send, receive) = mpsc::channel();
     let of_work = stop.clone();
-    std::thread::spawn(move || {
+    let run = move || {
         // Nobody may wait for it any more.
         let _ = send.send(work(&of_work));
-    });
+    };
+    Builder::new().spawn(run).map_err(not_started)?;
     let outcome = py.detach(move || wait(&receive, || Ok(())));
     if outcome.is_err() {
         stop.ask();
     }
     outcome
+}
+
+fn not_started(error: std::io::Error) -> PyErr {
+    raise(Error::io("a thread for this call", error))
 }
 
 fn wait<R>(receive: &Receiver<Result<R>>, mut tick: impl FnMut() -> PyResult<()>) -> PyResult<R> {

@@ -103,6 +103,10 @@ class Notebooks(unittest.TestCase):
         self.assertIn("first 30 s", shown)
         self.assertIn("beyond full scale", shown)
         self.assertLess(len(shown), 900_000)
+        for clip in [audio.Clip(numpy.zeros((1, 9), "f4"), 2**32 - 1), audio.Clip(numpy.zeros((70_000, 1), "f4"), 8_000)]:
+            self.assertIn("no player", clip._repr_html_())
+        with self.assertRaisesRegex(ValueError, "sample_rate is 0"):
+            audio.Clip(numpy.zeros((1, 9), "f4"), 0)._repr_html_()
         self.assertIn("0.00 s", audio.Clip(numpy.zeros((1, 0), "f4"), 8_000)._repr_html_())
 
 

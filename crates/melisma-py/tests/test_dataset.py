@@ -8,8 +8,9 @@ import unittest
 import numpy
 
 import melisma
-from melisma import audio, dataset, mel, snac
+from melisma import audio, dataset, mel, pack, snac
 from test_audio import tone
+from test_combine import safetensors
 
 
 class Builds(unittest.TestCase):
@@ -77,6 +78,31 @@ class Builds(unittest.TestCase):
             verify_audio=True, device="cpu", progress=False,
         )
         self.assertEqual([text for _, text in dataset.open(self.path("u.h5"))], ["zero", "one", "two"])
+        with open(self.path("other.csv"), "w") as file:
+            file.write("text|file\nthree|0\nfour|1\nfive|2\n")
+        dataset.build(
+            self.wavs, self.path("v.h5"), feature="tokens", metadata=self.path("other.csv"), text_column="text",
+            path_column="file", device="cpu", progress=False,
+        )
+        self.assertEqual([text for _, text in dataset.open(self.path("v.h5"))], ["three", "four", "five"])
+
+    def test_files_of_others(self):
+        pack.save_file({"w": numpy.zeros((3, 4), "f4")}, self.path("packed.safetensors"))
+        plain = {
+            "weights": {"w": numpy.zeros((3, 4), "f4")},
+            "axes": {"status": numpy.zeros((), "f4"), "mel": numpy.zeros((2, 3, 4), "f4")},
+            "lengths": {"status": numpy.zeros(3, "f4"), "mel": numpy.zeros((2, 3, 4), "f4")},
+            "empty": {},
+        }
+        for name, arrays in plain.items():
+            safetensors(self.path(f"{name}.safetensors"), arrays)
+        os.mkdir(self.path("arrays"))
+        numpy.save(os.path.join(self.path("arrays"), "w.npy"), numpy.zeros(3, "f4"))
+        for name in ["packed.safetensors", *(f"{name}.safetensors" for name in plain), "arrays", "wavs", "wavs/0.wav", "wavs/0.txt"]:
+            with self.assertRaisesRegex(melisma.MelismaError, os.path.basename(name), msg=name):
+                dataset.open(self.path(name))
+        with self.assertRaisesRegex(ValueError, "is not a dataset: it has no column `status`\n.*build"):
+            dataset.open(self.path("weights.safetensors"))
 
     def test_what_is_refused(self):
         with open(os.path.join(self.wavs, "bad.wav"), "wb") as file:

@@ -48,6 +48,9 @@ class Populate(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(ValueError, text):
                 snac.populate(codes)
+        for size in [0, -1, -(2**31)]:
+            with self.assertRaisesRegex(ValueError, f"codebook_size is {size}"):
+                snac.populate([0] * 7, codebook_size=size)
 
 
 class Decoding(unittest.TestCase):
@@ -141,8 +144,8 @@ class Decoding(unittest.TestCase):
         queue = context.Queue()
         child = context.Process(target=use, args=(self.decoder, queue))
         child.start()
-        self.assertIn("made before a fork", queue.get(timeout=60))
-        child.join(60)
+        self.assertIn("made before a fork", queue.get(timeout=120))
+        child.join(120)
         self.assertEqual(child.exitcode, 0)
 
 

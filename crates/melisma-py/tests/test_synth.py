@@ -58,10 +58,16 @@ class Scores(unittest.TestCase):
             "rate is 0": lambda: synth.render("preset:focus", rate=0),
             "100": lambda: synth.render("preset:focus", rate=100),
             "loudness of 3": lambda: synth.render("preset:focus", seconds=1, loudness=3),
+            "unknown preset `5`": lambda: synth.compose("5"),
+            "sample_rate is 1; 8000 to 192000": lambda: synth.render("preset:focus", seconds=1, rate=1, device="auto"),
+            "sample_rate is 7999": lambda: synth.render("preset:focus", seconds=1, rate=7999, device="auto"),
             "8 bytes are announced": lambda: synth.Score.from_midi(b"MThd"),
         }.items():
             with self.assertRaisesRegex(ValueError, text):
                 work()
+        for wrong in [5, None, b"focus", ["focus"]]:
+            with self.assertRaises(TypeError):
+                synth.compose(wrong)
 
 
 class Streams(unittest.TestCase):

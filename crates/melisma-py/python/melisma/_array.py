@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy
@@ -115,6 +116,13 @@ def integers(value: ArrayLike, what: str = "codes") -> Integers:
     if array.min() < bounds.min or array.max() > bounds.max:
         raise refuse(f"{what} from {array.min()} to {array.max()}: they do not fit 32 bits")
     return numpy.require(array, numpy.int32, ["C", "A"])
+
+
+def mapping(value: Any, what: str) -> Mapping[Any, Any]:
+    """A dict, or what behaves as one."""
+    if not isinstance(value, Mapping):
+        raise refuse(f"{what}: {type(value).__name__} is not a dict")
+    return value
 
 
 def rate(value: object, what: str = "sample_rate") -> int:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 MAX_SECONDS = 30
 """Players hold at most this much of a clip, so that a notebook stays small."""
 MAX_COLUMNS = 800
+MAX_CHANNELS = 64
+MAX_RATE = 768_000
 
 
 def clip_html(samples: npt.NDArray[numpy.float32], sample_rate: int) -> str:
@@ -23,9 +25,13 @@ def clip_html(samples: npt.NDArray[numpy.float32], sample_rate: int) -> str:
         facts.append(f"the player has the first {MAX_SECONDS} s")
     if peak > 1:
         facts.append("samples beyond full scale are clipped in the player")
-    player = base64.b64encode(wav(shown, sample_rate)).decode()
+    fits = len(samples) <= MAX_CHANNELS and sample_rate <= MAX_RATE
+    if not fits:
+        facts.append("no player has so many channels or so high a rate")
     parts = [f"<div><small>{html.escape(', '.join(facts))}</small><br>"]
-    parts.append(f'<audio controls preload="none" src="data:audio/wav;base64,{player}"></audio>')
+    if fits:
+        player = base64.b64encode(wav(shown, sample_rate)).decode()
+        parts.append(f'<audio controls preload="none" src="data:audio/wav;base64,{player}"></audio>')
     picture = spectrogram(shown, sample_rate)
     if picture is not None:
         data = base64.b64encode(png(picture)).decode()

@@ -14,7 +14,6 @@ Samples are float32 [channels, samples] with a full scale of -1 to 1. Nothing is
 (1, 24000)
 """
 
-import os
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy
@@ -22,6 +21,7 @@ import numpy
 from . import _melisma
 from ._array import ArrayLike, Floats, floats, like, rate, refuse, target
 from ._html import clip_html
+from ._path import Path, path_of
 
 __all__ = ["Clip", "read", "resample", "stretch", "write"]
 
@@ -37,18 +37,18 @@ class Clip(NamedTuple):
     @property
     def seconds(self) -> float:
         """Length in seconds."""
-        return float(self.samples.shape[-1] / self.sample_rate)
+        return float(floats(self.samples).shape[-1] / rate(self.sample_rate))
 
     def _repr_html_(self) -> str:
-        return clip_html(self.samples, self.sample_rate)
+        return clip_html(_channels(self.samples), rate(self.sample_rate))
 
 
-def read(path: str | os.PathLike[str], *, sample_rate: int | None = None, mono: bool = False) -> Clip:
+def read(path: Path, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
     """Reads WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF, by the file's content.
 
     `sample_rate` resamples; `mono` gives the mean of all channels, still as [1, samples].
     """
-    samples, own_rate = _melisma._audio_read(os.fspath(path))
+    samples, own_rate = _melisma._audio_read(path_of(path))
     if mono and len(samples) > 1:
         samples = samples.mean(axis=0, keepdims=True, dtype=numpy.float32)
     if sample_rate is None or rate(sample_rate) == own_rate:
@@ -57,20 +57,26 @@ def read(path: str | os.PathLike[str], *, sample_rate: int | None = None, mono: 
 
 
 def write(
-    path: str | os.PathLike[str], samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
+    path: Path, samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
 ) -> None:
     """Writes samples, [samples] or [channels, samples], as `.wav`, `.flac`, `.mp3` or `.opus`, by the name's suffix.
 
     An existing file is replaced when the new one is complete. Integer formats clip samples beyond full scale.
     """
+    array = _channels(samples)
+    if not numpy.isfinite(array).all():
+        raise refuse(f"sample {int(numpy.argmin(numpy.isfinite(array).all(axis=0)))} is not finite", "use numpy.nan_to_num")
+    _melisma._audio_write(path_of(path), array, rate(sample_rate), sample_format)
+
+
+def _channels(samples: ArrayLike) -> Floats:
+    """Samples as [channels, samples]."""
     array = floats(samples)
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.shape[0] == 0:
         raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
-    if not numpy.isfinite(array).all():
-        raise refuse(f"sample {int(numpy.argmin(numpy.isfinite(array).all(axis=0)))} is not finite", "use numpy.nan_to_num")
-    _melisma._audio_write(os.fspath(path), array, rate(sample_rate), sample_format)
+    return array
 
 
 def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: ArrayLike | None = None) -> Any:

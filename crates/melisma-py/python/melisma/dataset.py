@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from . import _melisma
 from ._array import optional, refuse
+from ._path import Path, path_of
 
 __all__ = ["Dataset", "Rows", "build", "collate", "merge", "open"]
 
-Path: TypeAlias = str | os.PathLike[str]
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
 
 
@@ -76,8 +76,8 @@ def build(
             min_snr=min_snr, device=device, threads=threads, memory_limit=memory_limit, **values,
         )
         return builder.build({
-            "inputs": _melisma._Inputs.find([os.fspath(place) for place in places]),
-            "output": os.fspath(output),
+            "inputs": _melisma._Inputs.find([path_of(place) for place in places]),
+            "output": path_of(output),
             "store": store,
             "shard": shard,
             "overwrite": overwrite,
@@ -115,8 +115,8 @@ def _builder(
         raise refuse(f"unknown feature `{feature}`", "use \"mel\" or \"tokens\"")
     if values:
         raise refuse(f"unknown argument `{next(iter(values))}` for tokens")
-    table = None if metadata is None else (os.fspath(metadata), str(text_column), _text(path_column))
-    return _melisma._Builder.tokens(place, os.fspath(model), table, (min_snr,) if verify_audio else None)
+    table = None if metadata is None else (path_of(metadata), str(text_column), _text(path_column))
+    return _melisma._Builder.tokens(place, path_of(model), table, (min_snr,) if verify_audio else None)
 
 
 def merge(
@@ -131,8 +131,8 @@ def merge(
 
     The bytes are those of a build without shards. Every row is checked first.
     """
-    places = [os.fspath(shard) for shard in shards]
-    return _melisma._merge(places, os.fspath(output), store, (overwrite, allow_missing))[0]
+    places = [path_of(shard) for shard in shards]
+    return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing))[0]
 
 
 def _text(value: int | str | None) -> str | None:
@@ -158,6 +158,11 @@ def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, An
     return tell, bar
 
 
+#: The columns that each kind of dataset has, and their axes.
+_SPECTROGRAMS = {"status": 1, "mel": 3}
+_TOKENS = {"status": 1, "codes": 2, "offsets": 1, "text": 1, "text_offsets": 1}
+
+
 def open(path: Path) -> "Dataset":
     """Opens a dataset that `build` or `melisma dataset build` made."""
     return Dataset(path)
@@ -174,15 +179,31 @@ class Dataset(Sequence[Any]):
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = os.path.abspath(os.fspath(path))
+        self._path = os.path.abspath(path_of(path))
         columns, self.attributes = _melisma._dataset_columns(self._path)
         self._places = {name: (kind, tuple(shape), file, offset) for name, kind, shape, file, offset in columns}
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._is_tokens = self.attributes.get("melisma.kind") == "tokens"
-        self._length = self._places["status"][1][0]
+        self._length = self._checked_length()
         self._values = self.column("codes" if self._is_tokens else "mel")
         if self._is_tokens:
             self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
+
+    def _checked_length(self) -> int:
+        """The number of rows, in a file that has the columns of a dataset."""
+        for name, n_axes in (_TOKENS if self._is_tokens else _SPECTROGRAMS).items():
+            if name not in self._places:
+                raise refuse(f"{self._path} is not a dataset: it has no column `{name}`", "melisma.dataset.build makes one")
+            shape = self._places[name][1]
+            if len(shape) != n_axes:
+                raise refuse(f"{self._path}: the column `{name}` has {len(shape)} axes, not {n_axes}")
+        length = {name: place[1][0] for name, place in self._places.items() if place[1]}
+        rows = length["status"]
+        ends = {"offsets": rows + 1, "text_offsets": rows + 1} if self._is_tokens else {"mel": rows}
+        for name, expected in ends.items():
+            if length[name] != expected:
+                raise refuse(f"{self._path}: the column `{name}` has {length[name]} entries, not {expected}")
+        return rows
 
     @property
     def path(self) -> str:
@@ -265,6 +286,8 @@ class Rows(list[Any]):
     """Rows of spectrograms, as the loaders of torch get them."""
 
     def __init__(self, dataset: Dataset, indices: list[int]) -> None:
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{type(dataset).__name__} is not a Dataset")
         values = dataset.column("mel")
         super().__init__(values[index] for index in indices)
         self.dataset, self.indices = dataset, indices

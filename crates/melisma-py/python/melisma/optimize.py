@@ -4,19 +4,18 @@
 does.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, plain, refuse
+from ._array import ArrayLike, mapping, plain, refuse
+from ._path import Path, path_of
 from ._tensor import Settings, TensorOptimizer
 
 __all__ = ["NodeArg", "Session", "optimize"]
 
-Path: TypeAlias = str | os.PathLike[str]
 Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
 
 
@@ -32,9 +31,9 @@ def optimize(
 ) -> dict[str, Any]:
     """Finds the best engine for a model with inputs of these shapes, caches it, and returns the report of
     `melisma optimize --json`. Inputs whose shape the model fixes may be left out."""
-    shapes = {name: list(shape) for name, shape in (inputs or {}).items()}
+    shapes = {name: list(shape) for name, shape in mapping(inputs or {}, "inputs").items()}
     return TensorOptimizer(config).optimize(
-        path, shapes, precision=precision, tolerance=tolerance, engine=engine, calibrate=calibrate
+        path_of(path), shapes, precision=precision, tolerance=tolerance, engine=engine, calibrate=calibrate
     )
 
 
@@ -63,7 +62,7 @@ class Session(_melisma.Session):
     ) -> Self:
         """Opens a model; `config` is as in `TensorOptimizer`."""
         optimizer = TensorOptimizer(config)
-        return super().__new__(cls, path, optimizer, precision=precision, tolerance=tolerance, engine=engine)
+        return super().__new__(cls, path_of(path), optimizer, precision=precision, tolerance=tolerance, engine=engine)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs of the model."""
@@ -77,7 +76,7 @@ class Session(_melisma.Session):
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, ArrayLike]
     ) -> list[npt.NDArray[Any]]:
         """The outputs called `output_names`, or all of them, for these inputs."""
-        found = self._run({name: plain(value) for name, value in input_feed.items()})
+        found = self._run({name: plain(value) for name, value in mapping(input_feed, "input_feed").items()})
         if output_names is None:
             return list(found.values())
         if isinstance(output_names, str):

@@ -16,7 +16,6 @@ True
 """
 
 import math
-import os
 from collections.abc import Mapping
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
@@ -24,12 +23,12 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, optional, plain, refuse
+from ._array import ArrayLike, mapping, optional, plain, refuse
 from ._dtype import framework_of, made, room, taken, torch_name, width
+from ._path import Path, path_of
 
 __all__ = ["Decoder", "Encoder", "Sizes", "compress", "decompress", "load_file", "load_to_device", "safe_open", "save_file"]
 
-Path: TypeAlias = str | os.PathLike[str]
 Framework: TypeAlias = Literal["np", "numpy", "pt", "torch", "pytorch"]
 
 
@@ -52,13 +51,11 @@ def save_file(
 
     An existing file is replaced. `base` names a plain file of the same shapes, of which only the difference is stored.
     """
-    if not isinstance(tensors, Mapping):
-        raise refuse(f"{type(tensors).__name__} is not a dict of arrays")
-    given = [(_name(name), *taken(value)) for name, value in tensors.items()]
+    given = [(_name(name), *taken(value)) for name, value in mapping(tensors, "tensors").items()]
     # The order of the reference library: widest elements first, then by name.
     given.sort(key=lambda tensor: (-_width(tensor[2], tensor[3].size), tensor[0]))
-    words = {_name(key): _name(value) for key, value in (metadata or {}).items()}
-    return Sizes(*_melisma._pack_save(os.fspath(filename), given, words, tile_size, _path(base)))
+    words = {_name(key): _name(value) for key, value in mapping(metadata or {}, "metadata").items()}
+    return Sizes(*_melisma._pack_save(path_of(filename), given, words, tile_size, _path(base)))
 
 
 def _width(shape: list[int], size: int) -> int:
@@ -73,7 +70,7 @@ def _name(value: object) -> str:
 
 
 def _path(path: Path | None) -> str | None:
-    return None if path is None else os.fspath(path)
+    return None if path is None else path_of(path)
 
 
 def load_file(
@@ -85,7 +82,7 @@ def load_file(
     arrays; without it they are uint16, with a warning. Every decoded byte is checked. `base` is that of a delta.
     """
     kind = framework_of(framework)
-    loaded = _melisma.PackFile(filename).load(None, _path(base))
+    loaded = _melisma.PackFile(path_of(filename)).load(None, _path(base))
     return {name: _on(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
 
 
@@ -101,10 +98,10 @@ class safe_open:  # noqa: N801 (the name that safetensors has)
     """A file whose tensors are read one at a time, for `with`."""
 
     def __init__(self, filename: Path, framework: Framework | None = None, device: str = "cpu") -> None:
-        self._path = os.fspath(filename)
+        self._path = path_of(filename)
         self._framework = framework_of(framework)
         self._device = device
-        self._file: _melisma.PackFile | None = _melisma.PackFile(filename)
+        self._file: _melisma.PackFile | None = _melisma.PackFile(self._path)
         self._metadata = self._file.metadata
         self._tensors = {name: (dtype, shape) for name, dtype, shape in self._file.tensors}
 
@@ -284,7 +281,7 @@ def load_to_device(filename: Path, device: Any = "cuda") -> dict[str, Any]:
     if place == "cuda":
         place = f"cuda:{torch.cuda.current_device() if torch.cuda.is_available() else 0}"
     tensors = {}
-    for name, tensor in _melisma._load_to_device(os.fspath(filename), place):
+    for name, tensor in _melisma._load_to_device(path_of(filename), place):
         kind = getattr(torch, torch_name(tensor.dtype))
         tensors[name] = torch.as_tensor(tensor, device=place).view(kind).reshape(tensor.shape)
     return tensors

@@ -15,12 +15,12 @@ True
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, TypeAlias
 
 from . import _melisma
 from ._array import ArrayLike, Floats, rate as checked_rate, refuse, target
+from ._path import Path, path_of
 
 __all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
 
@@ -75,18 +75,18 @@ class Score:
         return cls._of(_native(score))
 
     @classmethod
-    def from_midi(cls, file: bytes | str | os.PathLike[str]) -> Self:
+    def from_midi(cls, file: bytes | Path) -> Self:
         """Reads a MIDI file, by its path or its bytes."""
         if not isinstance(file, bytes):
-            with open(file, "rb") as opened:
+            with open(path_of(file), "rb") as opened:
                 file = opened.read()
         return cls._of(_melisma._Score.from_midi(file))
 
-    def to_midi(self, path: str | os.PathLike[str] | None = None) -> bytes:
+    def to_midi(self, path: Path | None = None) -> bytes:
         """The score as a MIDI file, which is written to `path` if that is given."""
         file = _native(self).to_midi()
         if path is not None:
-            with open(path, "wb") as opened:
+            with open(path_of(path), "wb") as opened:
                 opened.write(file)
         return file
 
@@ -135,7 +135,7 @@ def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
 def _composed(preset: str, seconds: float, seed: int) -> _melisma._Score:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
         raise refuse(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
-    return _melisma._Score.composed(preset.removeprefix("preset:"), seed, seconds)
+    return _melisma._Score.composed(preset, seed, seconds)
 
 
 def render(

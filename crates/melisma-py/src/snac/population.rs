@@ -16,6 +16,9 @@ pub fn populate<'py>(
     frames: PyReadonlyArrayDyn<'py, i32>,
     codebook_size: i32,
 ) -> PyResult<(Level<'py>, Level<'py>, Level<'py>)> {
+    if codebook_size < 1 {
+        return Err(raise(Error::invalid(format!("codebook_size is {codebook_size}; at least 1 is needed"))));
+    }
     let frames = frames.as_slice()?;
     // As fast as a call into the interpreter, so it is not released.
     let library::Populated { levels: [coarse, middle, fine], valid } = library::populate(frames, codebook_size);

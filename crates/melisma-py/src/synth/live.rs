@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter, Style};
-use melisma::{Error, Result};
+use melisma::{Error, Kind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -63,7 +63,7 @@ impl PyStream {
             return Err(raise(Error::invalid(format!("{n} samples at once; at most {MAX_SAMPLES}"))));
         }
         let samples = py.detach(|| -> PyResult<Vec<f32>> {
-            let mut samples = vec![0.0; 2 * n];
+            let mut samples = zeros(2 * n).map_err(raise)?;
             let (left, right) = samples.split_at_mut(n);
             let (mut open, mut watch) = (self.lock(), Watch::new());
             for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
@@ -155,6 +155,14 @@ impl Open {
         self.next_name += 1;
         Ok(name)
     }
+}
+
+fn zeros(n: usize) -> Result<Vec<f32>> {
+    let mut samples = Vec::new();
+    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
+    samples.try_reserve_exact(n).map_err(refused)?;
+    samples.resize(n, 0.0);
+    Ok(samples)
 }
 
 fn named<T: Copy, const N: usize>(name: &str, all: [T; N], of: impl Fn(T) -> &'static str, what: &str) -> Result<T> {

@@ -30,7 +30,10 @@ impl PyScore {
     /// A piece in the style called `preset`.
     #[staticmethod]
     fn composed(py: Python<'_>, preset: String, seed: u64, seconds: f64) -> PyResult<Self> {
-        let compose = move |_: &_| synth::compose(&Style::named(&preset)?, seed, seconds);
+        let compose = move |_: &_| {
+            let preset = preset.strip_prefix("preset:").unwrap_or(&preset);
+            synth::compose(&Style::named(preset)?, seed, seconds)
+        };
         Ok(Self { score: signal::alone(py, compose)? })
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from .._array import refuse
-from ..dataset import Path
+from .._path import Path, path_of
 from ._clips import Clips
 from ._cluster import Cluster, Needs, Workers, whole
 from ._dataset import Build
@@ -64,7 +64,7 @@ def build(
     _check(workers, shards, retries)
     for key in settings.keys() & OTHERWISE.keys():
         raise refuse(f"`{key}` cannot be set for a job on Ray", OTHERWISE[key])
-    kind = os.path.splitext(os.fspath(output))[1][1:] if store is None else store
+    kind = os.path.splitext(path_of(output))[1][1:] if store is None else store
     if kind not in KINDS:
         hint = "use store=\"hdf5\", \"safetensors\" or \"npy\", or a name that ends with .h5 or .safetensors"
         raise refuse(f"unknown kind of dataset `{kind}`", hint)
@@ -134,7 +134,7 @@ def clips(
 
 
 def _absolute(path: Path) -> str:
-    text = os.fspath(path)
+    text = path_of(path)
     return text if "://" in text or text.startswith("builtin:") else os.path.abspath(text)
 
 

@@ -1,0 +1,15 @@
+"""Paths as users give them."""
+
+import os
+from typing import TypeAlias
+
+Path: TypeAlias = str | os.PathLike[str]
+
+
+def path_of(value: Path) -> str:
+    """The str of a path. An int would be an open file of this process, which `open` would close: it is refused."""
+    if isinstance(value, str | os.PathLike):
+        found = os.fspath(value)
+        if isinstance(found, str):
+            return found
+    raise TypeError(f"{value!r:.100} is not a path; use a str or an os.PathLike of one")
