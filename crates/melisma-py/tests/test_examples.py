@@ -18,7 +18,7 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples
 
 def run(name, *arguments, **options):
     script = os.path.join(EXAMPLES, name)
-    return subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, **options).stdout
+    return subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, timeout=600, **options).stdout
 
 
 class Examples(unittest.TestCase):
@@ -37,7 +37,7 @@ class Examples(unittest.TestCase):
             body = json.dumps({"model": "tts-1", "voice": "tara", "input": "Hello!", "response_format": "pcm"})
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"{server.url}/v1/audio/speech", body.encode(), headers)
-            with urllib.request.urlopen(request) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 pcm = numpy.frombuffer(answer.read(), "<i2")
         samples = numpy.concatenate(list(snac.Decoder().stream().samples(lines)))
         numpy.testing.assert_allclose(pcm / 32768, samples, atol=1 / 32768)

@@ -15,7 +15,7 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examp
 
 def run(name, *arguments):
     script = os.path.join(EXAMPLES, name)
-    return subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True, timeout=1_800).stdout
 
 
 class Examples(unittest.TestCase):
