@@ -1,0 +1,431 @@
+"""How everything public is called with success: `World.recipes` has arguments for each, `names` finds what there is."""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import os
+import shutil
+
+import numpy
+
+import melisma
+from melisma import _melisma, audio, dataset, mel, optimize, pack, snac, synth
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../golden/optimize")
+MODULES = {module.__name__.rpartition(".")[2]: module for module in [melisma, audio, dataset, mel, optimize, pack, snac, synth]}
+#: What calls return and no module exports.
+RETURNED = {"pack.Slice": pack.Slice, "melisma.Track": _melisma.Track}
+#: Classes whose objects come from elsewhere only.
+NOT_MADE = frozenset({"melisma.PrecisionScope", "melisma.Server", "melisma.Tensor", "melisma.Track"})
+#: Methods without a public name that people or protocols call.
+PROTOCOLS = frozenset(
+    "__getitem__ __getitems__ __len__ __iter__ __call__ __enter__ __exit__ __array__ __str__ __repr__ __reduce__ "
+    "_repr_html_".split()
+)
+#: Calls that succeed only where something else is there.
+NEEDS = {"dataset.collate": "torch", "pack.load_to_device": "cuda", "snac.SNAC.cuda": "cuda"}
+#: Calls that take seconds each: one in so many of the others.
+RARE = {
+    "melisma.serve": 400,
+    "melisma.Server.close": 400,
+    "melisma.TensorOptimizer.optimize": 200,
+    "melisma.TensorRTOptimizer.optimize_onnx": 200,
+    "optimize.optimize": 200,
+    "dataset.build tokens": 20,
+    "snac.SNAC": 10,
+    "snac.SNAC.from_pretrained": 10,
+    "snac.SNAC.to": 10,
+}
+#: Values that are allowed and take long or much memory: the most (or least) that is drawn, and what is allowed.
+BOUNDS = {
+    ("synth.render", "seconds"): (0.2, 86_400),
+    ("synth.compose", "seconds"): (20, 86_400),
+    ("synth.Stream.read", "n"): (48_000, 1 << 28),
+    ("audio.resample", "from_rate"): (1_000, 1),
+    ("audio.resample", "to_rate"): (50_000, 1 << 32),
+    ("audio.read", "sample_rate"): (50_000, 1 << 32),
+    ("mel.spectrogram", "sample_rate"): (1_000, 1),
+    ("snac.Encoder.encode", "sample_rate"): (8_000, 1),
+    ("snac.Encoder.encode_batch", "sample_rate"): (8_000, 1),
+}
+
+
+class Recipe:
+    """A function and arguments that it takes: named ones, or a list."""
+
+    def __init__(self, function, *args, **kwargs):
+        self.function, self.args, self.kwargs = function, list(args), kwargs
+
+    def call(self):
+        with contextlib.ExitStack() as stack:
+            result = self.function(*self.args, **self.kwargs)
+            if inspect.isgenerator(result):
+                return [value for value, _ in zip(result, range(50))]
+            if isinstance(result, contextlib.AbstractContextManager) and hasattr(result, "gen"):
+                stack.enter_context(result)
+            if isinstance(result, melisma.Server):
+                result.close()
+            return result
+
+
+def names():
+    """Everything public: functions, classes, their methods and properties, with the object that says what it takes."""
+    found = dict(RETURNED)
+    for room, module in MODULES.items():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if callable(value) and getattr(value, "__module__", "").startswith("melisma"):
+                found[f"{room}.{name}"] = value
+    for name, value in list(found.items()):
+        if isinstance(value, type):
+            for method in dir(value):
+                owner = next(kind for kind in value.__mro__ if method in vars(kind))
+                if owner.__module__.startswith("melisma") and (not method.startswith("_") or method in PROTOCOLS):
+                    found[f"{name}.{method}"] = getattr(value, method)
+    return {name: value for name, value in found.items() if name not in NOT_MADE}
+
+
+def parameters(function):
+    """The names of what a function takes, without `self`."""
+    try:
+        listed = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in listed if one.kind not in kinds and one.name not in ("self", "cls")]
+
+
+def has(need):
+    if need == "cuda":
+        with contextlib.suppress(melisma.MelismaError):
+            return melisma.TensorOptimizer({"device": "cuda"}) is not None and has("torch")
+        return False
+    try:
+        return importlib.import_module(need) is not None
+    except ImportError:
+        return False
+
+
+class World:
+    """Files and objects for calls, in `folder`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        path = self.path
+        self.model = shutil.copy(os.path.join(GOLDEN, "vocoder.onnx"), folder)
+        self.x = numpy.load(os.path.join(GOLDEN, "vocoder.x.npy"))
+        self.config = {"cache_dir": path("cache"), "threads": 1, "memory_limit": "1GiB"}
+        self.samples = numpy.sin(numpy.arange(6_000, dtype="f4") / 9) / 2
+        self.codes = numpy.random.default_rng(0).integers(0, 4096, (3, 7), dtype="i4")
+        audio.write(path("wave.wav"), numpy.zeros(22_050 * 2), 22_050)
+        self.note = synth.Note("lead", 0.0, 0.05, 60, 0.8)
+        self.score = synth.Score(120.0, [self.note], [synth.Bend(0.0, 0, 0.5)], [synth.Control(0.0, "gain", 0.5)])
+        self.score.to_midi(path("score.mid"))
+        self.weights = {"w": numpy.arange(6_000, dtype="f4").reshape(60, 100), "v": numpy.arange(6, dtype="i8")}
+        pack.save_file(self.weights, path("w.safetensors"), {"a": "b"})
+        for index in range(2):
+            dataset.build(path("wave.wav"), path(f"part{index}.h5"), segment=0.5, shard=(index, 2), progress=False)
+        dataset.build(path("wave.wav"), path("rows.h5"), segment=0.5, progress=False)
+        self.rows = dataset.open(path("rows.h5"))
+        self.decoder, self.encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
+        self.snac = snac.SNAC("builtin:mini24", device="cpu")
+        self.optimizer = melisma.TensorOptimizer(self.config)
+        self.tensor = self.optimizer.optimize_tensor(numpy.ones((3, 4), "f4"))
+        self.transform, self.stream = mel.Transform("builder"), synth.Stream(rate=16_000)
+        self.opened = pack.safe_open(path("w.safetensors"), "np")
+        self.session = optimize.Session(self.model, config=self.config)
+        with melisma.trace() as self.trace:
+            pass
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    @functools.cached_property
+    def server(self):
+        return melisma.serve()
+
+    def scope(self):
+        scope = self.optimizer.mixed_precision()
+        return scope.__enter__()
+
+    def instance(self, kind):
+        """An object of a class, for its methods without arguments."""
+        made = {
+            "melisma.Config": lambda: melisma.Config(config=self.config),
+            "melisma.MemoryTracker": melisma.MemoryTracker,
+            "melisma.Track": lambda: melisma.MemoryTracker().track("x"),
+            "melisma.PrecisionScope": self.scope,
+            "melisma.Server": lambda: self.server,
+            "melisma.Tensor": lambda: self.tensor,
+            "melisma.TensorOptimizer": lambda: self.optimizer,
+            "melisma.TensorRTOptimizer": lambda: melisma.TensorRTOptimizer(self.config),
+            "melisma.Weights": lambda: melisma.Weights(self.path("w.safetensors")),
+            "melisma.trace": lambda: self.trace,
+            "audio.Clip": lambda: audio.Clip(self.samples[None], 22_050),
+            "dataset.Dataset": lambda: self.rows,
+            "mel.Transform": lambda: self.transform,
+            "optimize.NodeArg": lambda: optimize.NodeArg("x", "float", [1]),
+            "optimize.Session": lambda: self.session,
+            "pack.Sizes": lambda: pack.Sizes(2, 1),
+            "pack.Slice": lambda: self.opened.get_slice("w"),
+            "pack.safe_open": lambda: self.opened,
+            "snac.SNAC": lambda: self.snac,
+            "snac.Decoder": lambda: self.decoder,
+            "snac.Encoder": lambda: self.encoder,
+            "snac.StreamDecoder": self.decoder.stream,
+            "snac.StreamEncoder": self.encoder.stream,
+            "synth.Bend": lambda: synth.Bend(0.0, 0, 0.5),
+            "synth.Control": lambda: synth.Control(0.0, "gain", 0.5),
+            "synth.Note": lambda: self.note,
+            "synth.Score": lambda: self.score,
+            "synth.Stream": lambda: synth.Stream("focus", rate=16_000),
+        }
+        if kind.startswith("melisma.Melisma"):
+            return getattr(melisma, kind.partition(".")[2])("Check", "text", "hint")
+        return made[kind]()
+
+    def plain(self, name, function):
+        """The recipe of a property, or of a method without arguments."""
+        kind, _, method = name.rpartition(".")
+        if kind in MODULES:
+            return Recipe(function)
+        if method == "__exit__":
+            return Recipe(lambda *raised: self.entered(kind).__exit__(*raised), None, None, None)
+        if method == "__enter__":
+            return Recipe(lambda: self.entered(kind))
+        if not callable(function) or isinstance(function, type):
+            return Recipe(lambda: getattr(self.instance(kind), method))
+        return Recipe(lambda: getattr(self.instance(kind), method)())
+
+    def entered(self, kind):
+        made = melisma.trace() if kind == "melisma.trace" else self.instance(kind)
+        return made.__enter__()
+
+    def recipes(self):
+        """A function that gives a new recipe, for everything that takes arguments. What follows a space is a variant."""
+        path, floats = self.path, numpy.float32
+        score = lambda: {"tempo": 120.0, "notes": [vars(self.note).copy()], "bends": [], "controls": []}
+        terms = {"precision": "fp32", "tolerance": 0.01, "engine": "rten"}
+        optimizer, stream, tracker = self.optimizer, self.stream, melisma.MemoryTracker()
+        matrix = lambda *shape: numpy.ones(shape, floats)
+        blob, tile = pack.compress(self.samples), numpy.arange(12, dtype="f4").reshape(3, 4)
+        encoded, values = pack.Encoder(64).encode(tile), self.transform.values
+        sizes = {"n_mels": 20, "n_fft": 256, "hop_length": 64, "win_length": 256, "sample_rate": 8_000}
+        keyed = {key: value for key, value in values.items() if key not in ("name", "preset")}
+        build = {
+            "preset": "builder", "segment": 0.5, "segment_hop": 0.25, "drop_tail": True, "model": "builtin:mini24",
+            "metadata": None, "text_column": None, "path_column": None, "verify_audio": False, "min_snr": None,
+            "store": "hdf5", "shard": (0, 1), "overwrite": True, "on_error": "skip", "device": "cpu", "threads": 1,
+            "memory_limit": "1GiB", "progress": False,
+        }
+        table = path("table.csv")
+        with open(table, "w") as file:
+            file.write("path|text\nwave|words\n")
+        made = {
+            "melisma.Config": lambda: Recipe(melisma.Config, profile="field", config=dict(self.config), memory_limit="1GiB"),
+            "melisma.Config.__getitem__": lambda: Recipe(melisma.Config().__getitem__, "threads"),
+            "melisma.Config.load_with_profile": lambda: Recipe(melisma.Config.load_with_profile, name="training"),
+            "melisma.MemoryTracker": lambda: Recipe(melisma.MemoryTracker, memory_limit="1MiB"),
+            "melisma.MemoryTracker.track": lambda: Recipe(tracker.track, name="x"),
+            "melisma.PrecisionScope.matmul": lambda: Recipe(self.scope().matmul, a=matrix(3, 4), b=matrix(4, 2)),
+            "melisma.Tensor.__array__": lambda: Recipe(self.tensor.__array__, dtype="f8", copy=True),
+            "melisma.TensorOptimizer": lambda: Recipe(
+                melisma.TensorOptimizer, profile="field", config=dict(self.config), memory_limit="1GiB"
+            ),
+            "melisma.TensorOptimizer every setting": lambda: Recipe(melisma.TensorOptimizer, config=self.every_setting()),
+            "melisma.TensorOptimizer.apply": lambda: Recipe(
+                optimizer.apply, name="x", inputs=[matrix(3, 4)], work=lambda scope, *inputs: inputs
+            ),
+            "melisma.TensorOptimizer.combine": lambda: Recipe(
+                optimizer.combine, operation="maximum", y=matrix(3, 4), x=matrix(3, 4)
+            ),
+            "melisma.TensorOptimizer.combine_in_place": lambda: Recipe(
+                optimizer.combine_in_place, operation="add", y=matrix(3, 4), x=2.0
+            ),
+            "melisma.TensorOptimizer.matmul": lambda: Recipe(optimizer.matmul, a=matrix(3, 4), b=matrix(4, 2)),
+            "melisma.TensorOptimizer.optimize": lambda: Recipe(
+                optimizer.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None
+            ),
+            "melisma.TensorOptimizer.optimize_tensor": lambda: Recipe(
+                optimizer.optimize_tensor, array=matrix(3, 4), dtype="float16"
+            ),
+            "melisma.TensorOptimizer.run": lambda: Recipe(optimizer.run, path=self.model, inputs={"x": self.x}, **terms),
+            "melisma.TensorRTOptimizer": lambda: Recipe(melisma.TensorRTOptimizer, config=dict(self.config)),
+            "melisma.TensorRTOptimizer.optimize_onnx": lambda: Recipe(
+                melisma.TensorRTOptimizer(self.config).optimize_onnx, path=self.model, input_shapes={"x": list(self.x.shape)}
+            ),
+            "melisma.Weights": lambda: Recipe(melisma.Weights, path=path("w.safetensors")),
+            "melisma.Weights.load": lambda: Recipe(
+                melisma.Weights(path("w.safetensors")).load, optimizer=optimizer, take=lambda name, tensor: None
+            ),
+            "melisma.apply_tensor_optimizations": lambda: Recipe(
+                melisma.apply_tensor_optimizations, config={"mixed_precision": True, "threads": 1}
+            ),
+            "melisma.apply_tensor_optimizations a call": lambda: Recipe(
+                melisma.apply_tensor_optimizations({"threads": 1})(lambda x, y: (x, y)), x=matrix(3, 4), y=2
+            ),
+            "melisma.serve": lambda: Recipe(melisma.serve, port=0, model="builtin:mini24", upstream=None, api_key="key"),
+            "melisma.trace": lambda: Recipe(melisma.trace, path=path("trace.json")),
+            "melisma.trace.table": lambda: Recipe(self.trace.table, sort="self", limit=30),
+            "audio.Clip": lambda: Recipe(
+                lambda samples, sample_rate: audio.Clip(samples, sample_rate)._repr_html_(),
+                samples=self.samples[None].copy(), sample_rate=22_050,
+            ),
+            "audio.read": lambda: Recipe(audio.read, path=path("wave.wav"), sample_rate=16_000, mono=True),
+            "audio.resample": lambda: Recipe(
+                audio.resample, samples=self.samples.copy(), from_rate=8_000, to_rate=4_000, out=matrix(3_000)
+            ),
+            "audio.resample up": lambda: Recipe(
+                audio.resample, samples=self.samples[:100].copy(), from_rate=8_000, to_rate=22_050, out=None
+            ),
+            "audio.stretch": lambda: Recipe(audio.stretch, samples=self.samples.copy(), sample_rate=8_000, speed=1.25),
+            "audio.write": lambda: Recipe(
+                audio.write, path=path("out.flac"), samples=self.samples.copy(), sample_rate=8_000, sample_format="s24"
+            ),
+            "dataset.Dataset": lambda: Recipe(dataset.Dataset, path=path("rows.h5")),
+            "dataset.Dataset.__getitem__": lambda: Recipe(self.rows.__getitem__, 1),
+            "dataset.Dataset.__getitems__": lambda: Recipe(self.rows.__getitems__, [1, 0]),
+            "dataset.Dataset.column": lambda: Recipe(self.rows.column, name="mel"),
+            "dataset.Rows": lambda: Recipe(dataset.Rows, dataset=self.rows, indices=[0]),
+            "dataset.build": lambda: Recipe(
+                dataset.build, inputs=[path("wave.wav")], output=path("built.h5"), feature="mel", **build, **sizes
+            ),
+            "dataset.build tokens": lambda: Recipe(
+                dataset.build, inputs=path("wave.wav"), output=path("tokens.safetensors"),
+                **{**build, "feature": "tokens", "metadata": table, "text_column": "text", "path_column": "path",
+                   "verify_audio": True, "min_snr": -100.0, "store": "safetensors"},
+            ),
+            "dataset.collate": lambda: Recipe(dataset.collate, rows=dataset.Rows(self.rows, [0, 1])),
+            "dataset.merge": lambda: Recipe(
+                dataset.merge, shards=[path("part0.h5"), path("part1.h5")], output=path("merged.h5"), store="hdf5",
+                overwrite=True, allow_missing=False,
+            ),
+            "dataset.open": lambda: Recipe(dataset.open, path=path("rows.h5")),
+            "mel.Transform": lambda: Recipe(mel.Transform, preset="whisper-80", device="cpu", **sizes),
+            "mel.Transform every value": lambda: Recipe(mel.Transform, preset="builder", device="cpu", **keyed),
+            "mel.Transform.__call__": lambda: Recipe(
+                self.transform.__call__, self.samples.copy(), out=numpy.zeros(self.transform.shape(6_000), "f2")
+            ),
+            "mel.Transform.shape": lambda: Recipe(self.transform.shape, n_samples=6_000),
+            "mel.spectrogram": lambda: Recipe(
+                mel.spectrogram, x=self.samples.copy(), sample_rate=16_000, preset="builder", device="cpu", out=None, n_mels=40
+            ),
+            "optimize.NodeArg": lambda: Recipe(optimize.NodeArg, name="x", type="float", shape=[1, None]),
+            "optimize.Session": lambda: Recipe(optimize.Session, path=self.model, **terms, config=dict(self.config)),
+            "optimize.Session.run": lambda: Recipe(self.session.run, output_names=["y"], input_feed={"x": self.x}),
+            "optimize.optimize": lambda: Recipe(
+                optimize.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None,
+                config=dict(self.config),
+            ),
+            "pack.Decoder": lambda: Recipe(pack.Decoder),
+            "pack.Decoder.decode": lambda: Recipe(
+                pack.Decoder().decode, blob=encoded, shape=(3, 4), dtype="f4", number=0, out=matrix(3, 4)
+            ),
+            "pack.Encoder": lambda: Recipe(pack.Encoder, tile_size=64),
+            "pack.Encoder.encode": lambda: Recipe(pack.Encoder(64).encode, tile=tile.copy(), number=0),
+            "pack.Sizes": lambda: Recipe(pack.Sizes, source_bytes=2, packed_bytes=1),
+            "pack.Slice": lambda: Recipe(pack.Slice, file=self.opened, name="w", dtype="F32", shape=[60, 100]),
+            "pack.Slice.__getitem__": lambda: Recipe(
+                lambda *index: self.opened.get_slice("w")[index], slice(3, 50, 2), slice(1, None)
+            ),
+            "pack.compress": lambda: Recipe(pack.compress, array=self.samples.copy()),
+            "pack.decompress": lambda: Recipe(pack.decompress, blob=blob, framework="np", out=numpy.empty_like(self.samples)),
+            "pack.load_file": lambda: Recipe(
+                pack.load_file, filename=path("w.safetensors"), framework="np", device="cpu", base=None
+            ),
+            "pack.load_to_device": lambda: Recipe(pack.load_to_device, filename=path("w.safetensors"), device="cuda"),
+            "pack.safe_open": lambda: Recipe(pack.safe_open, filename=path("w.safetensors"), framework="np", device="cpu"),
+            "pack.safe_open.get_slice": lambda: Recipe(self.opened.get_slice, name="w"),
+            "pack.safe_open.get_tensor": lambda: Recipe(self.opened.get_tensor, name="w"),
+            "pack.save_file": lambda: Recipe(
+                pack.save_file, tensors=dict(self.weights), filename=path("saved.safetensors"), metadata={"a": "b"},
+                tile_size=256, base=None,
+            ),
+            "snac.SNAC": lambda: Recipe(snac.SNAC, path="builtin:mini24", device="cpu", noise=0),
+            "snac.SNAC.__call__": lambda: Recipe(self.snac.__call__, self.samples[None, None, :50].copy()),
+            "snac.SNAC.cuda": lambda: Recipe(snac.SNAC("builtin:mini24").cuda, device=0),
+            "snac.SNAC.decode": lambda: Recipe(self.snac.decode, codes=[level.copy() for level in snac.populate(self.codes)]),
+            "snac.SNAC.encode": lambda: Recipe(self.snac.encode, audio_data=self.samples[None, None, :50].copy()),
+            "snac.SNAC.forward": lambda: Recipe(self.snac.forward, audio_data=self.samples[None, None, :50].copy()),
+            "snac.SNAC.from_pretrained": lambda: Recipe(
+                snac.SNAC.from_pretrained, path="builtin:mini24", device="cpu", noise=None
+            ),
+            "snac.SNAC.to": lambda: Recipe(snac.SNAC("builtin:mini24").to, device="cpu"),
+            "snac.SNAC.train": lambda: Recipe(self.snac.train, mode=True),
+            "snac.Decoder": lambda: Recipe(
+                snac.Decoder, model="builtin:mini24", device="cpu", threads=1, memory_limit="1GiB"
+            ),
+            "snac.Decoder.decode": lambda: Recipe(
+                self.decoder.decode, codes=self.codes.copy(), noise=3, out=matrix(3 * 2_048)
+            ),
+            "snac.Decoder.decode_batch": lambda: Recipe(
+                self.decoder.decode_batch, clips=[self.codes.copy(), self.codes[:1].copy()], noise=3
+            ),
+            "snac.Decoder.stream": lambda: Recipe(self.decoder.stream, noise=3, format="ids"),
+            "snac.Encoder": lambda: Recipe(
+                snac.Encoder, model="builtin:mini24", device="cpu", threads=1, memory_limit="1GiB"
+            ),
+            "snac.Encoder.encode": lambda: Recipe(self.encoder.encode, samples=self.samples.copy(), sample_rate=22_050),
+            "snac.Encoder.encode_batch": lambda: Recipe(
+                self.encoder.encode_batch, clips=[self.samples[:50].copy()], sample_rate=22_050
+            ),
+            "snac.Encoder.to_text": lambda: Recipe(self.encoder.to_text, codes=self.codes.copy(), format="orpheus"),
+            "snac.StreamDecoder": lambda: Recipe(snac.StreamDecoder, decoder=self.decoder, noise=3, format="auto"),
+            "snac.StreamDecoder.push": lambda: Recipe(self.decoder.stream().push, piece=self.codes.copy()),
+            "snac.StreamDecoder.samples": lambda: Recipe(
+                self.decoder.stream().samples, pieces=[self.codes.copy(), "<custom_token_10>", 128_266]
+            ),
+            "snac.StreamEncoder": lambda: Recipe(snac.StreamEncoder, encoder=self.encoder),
+            "snac.StreamEncoder.push": lambda: Recipe(self.encoder.stream().push, samples=self.samples.copy()),
+            "snac.populate": lambda: Recipe(snac.populate, frames=self.codes.copy(), codebook_size=4096),
+            "synth.Bend": lambda: Recipe(synth.Bend, at=0.0, channel=0, semitones=0.5),
+            "synth.Control": lambda: Recipe(synth.Control, at=0.0, parameter="gain", value=0.5),
+            "synth.Note": lambda: Recipe(synth.Note, **vars(self.note)),
+            "synth.Score": lambda: Recipe(
+                lambda **fields: synth.Score(**fields).to_midi(), tempo=120.0, notes=[self.note],
+                bends=[synth.Bend(0.0, 0, 0.5)], controls=[synth.Control(0.0, "gain", 0.5)],
+            ),
+            "synth.Score.from_dict": lambda: Recipe(synth.Score.from_dict, score=score()),
+            "synth.Score.from_midi": lambda: Recipe(synth.Score.from_midi, file=path("score.mid")),
+            "synth.Score.from_midi bytes": lambda: Recipe(synth.Score.from_midi, file=self.score.to_midi()),
+            "synth.Score.to_midi": lambda: Recipe(self.score.to_midi, path=path("out.mid")),
+            "synth.Stream": lambda: Recipe(synth.Stream, preset="focus", seed=1, rate=16_000),
+            "synth.Stream.note": lambda: Recipe(
+                stream.note, instrument="lead", key=60, velocity=0.8, duration=0.01, pan=0.0, channel=0
+            ),
+            "synth.Stream.note_off": lambda: Recipe(stream.note_off, note=1),
+            "synth.Stream.note_on": lambda: Recipe(
+                synth.Stream(rate=16_000).note_on, instrument="lead", key=60, velocity=0.8, pan=0.0, channel=0
+            ),
+            "synth.Stream.read": lambda: Recipe(stream.read, n=480),
+            "synth.Stream.set": lambda: Recipe(stream.set, parameter="reverb", value=0.5),
+            "synth.compose": lambda: Recipe(synth.compose, preset="focus", seconds=5, seed=1),
+            "synth.render": lambda: Recipe(
+                synth.render, score=score(), seconds=0.05, seed=1, rate=16_000, loudness=-18.0, device="auto", out=matrix(2, 800)
+            ),
+            "synth.render a preset": lambda: Recipe(
+                synth.render, score="preset:focus", seconds=0.05, seed=1, rate=16_000, loudness=None, device="auto", out=None
+            ),
+        }
+        for name in ("Error", "FileNotFoundError", "MemoryError", "OSError", "PermissionError", "RuntimeError", "ValueError"):
+            kind = getattr(melisma, f"Melisma{name}")
+            made[f"melisma.Melisma{name}"] = lambda kind=kind: Recipe(kind, kind="Check", message="text", hint="hint")
+        for name, function in names().items():
+            if not any(known.partition(" ")[0] == name for known in made) and not self.takes(name, function):
+                made[name] = lambda name=name, function=function: self.plain(name, function)
+        return made
+
+    def every_setting(self):
+        """All settings with the values that they have."""
+        found = {key: entry["value"] for key, entry in melisma.Config(config=self.config).to_dict().items()}
+        return {key: value for key, value in found.items() if value is not None}
+
+    @staticmethod
+    def takes(name, function):
+        """Whether it takes arguments, so that it needs a recipe of its own."""
+        if isinstance(function, type):
+            return True
+        if not callable(function) or name.rpartition(".")[2] in ("__enter__", "__exit__"):
+            return False
+        return bool(parameters(function))
