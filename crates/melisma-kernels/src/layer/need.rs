@@ -175,3 +175,19 @@ fn product([k, n]: [usize; 2], Work { n_rows, threads }: Work, layer_len: impl F
 fn bytes(n_floats: usize) -> usize {
     n_floats * size_of::<f32>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_share_scratch_and_add_the_rest() {
+        let of = |n: [usize; 6]| {
+            let [weights, scratch, shared, state, device_weights, device_scratch] = n;
+            Need { weights, scratch, shared, state, device_weights, device_scratch }
+        };
+        let (a, b) = (of([1, 2, 3, 4, 5, 6]), of([10, 20, 30, 40, 50, 60]));
+        assert_eq!(a.with(b), of([11, 20, 30, 44, 55, 60]));
+        assert_eq!(b.with(a), a.with(b));
+    }
+}

@@ -277,3 +277,30 @@ pub struct Activations<'a> {
     /// `[B, T · rate, C_out]`
     pub y: ViewMut<'a, f32>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_outside_of_the_arena_or_of_time_are_refused() {
+        let (device, budget) = (Device::cpu().unwrap(), Budget::unlimited());
+        let queue = device.queue(&budget).unwrap();
+        let mut rows = Rows::new(&device, &budget, 2, 3).unwrap();
+        let row = Row { slot: 2, start: OPEN, end: 0, ..Row::default() };
+        rows.set(&queue, &[row, Row::default()]).unwrap();
+        for wrong in [
+            Row { slot: -1, ..row },
+            Row { slot: 3, ..row },
+            Row { start: -1, ..row },
+            Row { start: OPEN + 1, ..row },
+            Row { end: -1, ..row },
+            Row { end: OPEN + 1, ..row },
+        ] {
+            let refused = rows.set(&queue, &[row, wrong]).unwrap_err().to_string();
+            assert!(refused.ends_with("does not fit an arena of 3 slots"), "{wrong:?}: {refused}");
+        }
+        assert!(rows.set(&queue, &[row; 9]).is_err());
+        assert_eq!(rows.as_slice(), [row, Row::default()]);
+    }
+}

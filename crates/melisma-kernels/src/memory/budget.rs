@@ -252,6 +252,7 @@ mod tests {
         let outer = budget.watch();
         let _held = budget.reserve(Space::Host, 10);
         let inner = budget.watch();
+        assert_eq!(inner.peak(Space::Host), 10);
         drop(budget.reserve(Space::Host, 5));
         assert_eq!((outer.peak(Space::Host), inner.peak(Space::Host)), (15, 15));
         drop(inner);

@@ -183,3 +183,31 @@ fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rans::{Encoder, Split};
+
+    #[test]
+    fn jobs_that_do_not_fit_are_refused() {
+        let mut record = Vec::new();
+        let tile = Encoder::new(Isa::best()).encode(Split::Bytes2, 0, &[7; 192], &mut record).unwrap();
+        let (split, segments) = (Split::Bytes2, None);
+        let job = Job { split, number: 0, tile, record: 16, out: 4, row_len: 64, rows: 3, row_step: 70, segments };
+        let (device, budget) = (Device::cpu().unwrap(), Budget::unlimited());
+        let lens = Lens { packed: 16 + tile.len as usize, out: 4 + 2 * 70 + 64 };
+        let plan = |job: Job| Batch::plan(&device, &budget, &[job], lens).map(|batch| batch.len());
+        assert_eq!(plan(job).unwrap(), 1);
+        for (wrong, message) in [
+            (Job { record: 8, ..job }, "a record at 8"),
+            (Job { record: 32, ..job }, "a record at 32"),
+            (Job { out: 5, ..job }, "an output at 5"),
+            (Job { row_step: 63, ..job }, "an output at 4"),
+            (Job { row_len: 63, ..job }, "3 rows of 63 bytes"),
+        ] {
+            let refused = plan(wrong).unwrap_err().to_string();
+            assert!(refused.contains(message), "{refused}");
+        }
+    }
+}

@@ -212,5 +212,8 @@ mod tests {
         let mut sum = stored.clone();
         sum[100] = 1;
         assert!(read(&sum).unwrap_err().to_string().contains("sum to"));
+        let mut spare = stored.clone();
+        spare[stored.len() - 1] |= 0x80;
+        assert!(read(&spare).unwrap_err().to_string().contains("bits are set after"));
     }
 }

@@ -251,18 +251,19 @@ mod tests {
         let network = network(&mut random);
         for len in [0, 1, 7, 31, 32] {
             let rows: Rows = std::array::from_fn(|_| std::array::from_fn(|_| random.signed()));
-            let side: Vec<f32> = (0..len).map(|_| random.signed()).collect();
+            let sides = [random.floats(len), random.floats(len)];
             let mut results = Vec::new();
             for isa in Isa::available() {
                 let (mut levels, mut written) = (Levels::default(), rows);
-                let (mut left, mut right) = (side.clone(), side.clone());
+                let [mut left, mut right] = sides.clone();
                 network.run(isa, &mut levels, &mut written, [&mut left, &mut right]);
                 results.push((levels, written, left, right));
             }
             assert!(results.iter().all(|result| *result == results[0]), "{len} samples");
             let mut low = [0.0; N_LINES];
             for at in 0..len {
-                let (heard, written) = reference(&network, &mut low, rows.map(|row| row[at]), [side[at]; 2]);
+                let (heard, written) =
+                    reference(&network, &mut low, rows.map(|row| row[at]), [sides[0][at], sides[1][at]]);
                 let (_, found, left, right) = &results[0];
                 assert!(
                     (f64::from(left[at]) - heard[0]).abs() < 1e-5 && (f64::from(right[at]) - heard[1]).abs() < 1e-5

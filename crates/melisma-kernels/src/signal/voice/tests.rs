@@ -190,6 +190,29 @@ fn lanes_are_given_back() {
 }
 
 #[test]
+fn a_second_release_changes_nothing() {
+    let voice = voice(0, &mut SplitMix64::new(4));
+    let control = Control::default();
+    let play = |n_releases: u64| {
+        let mut pool = Voices::new(Isa::best(), 1, 1);
+        let slot = pool.start(0, &voice, 0, control).unwrap().unwrap();
+        let mut out: Vec<i64> = Vec::new();
+        for block in 0..5 {
+            let now = 300 * block;
+            if (1..=n_releases).contains(&block) {
+                pool.release(slot, now);
+            }
+            pool.render(Block { position: now, len: 300, controls: &[control; 300 / TICK + 2] });
+            out.extend(&pool.bus(0).left);
+        }
+        (out, pool.n_sounding())
+    };
+    let once = play(1);
+    assert_eq!(once.1, 0, "300 + 977 samples are over");
+    assert_eq!(play(3), once);
+}
+
+#[test]
 fn figures_outside_of_their_ranges_are_refused() {
     let mut random = SplitMix64::new(3);
     let mut pool = Voices::new(Isa::best(), 16, 1);
