@@ -18,7 +18,7 @@ use super::store::{Kind, Layout, Store};
 use super::technique::Techniques;
 use super::tokens::{Check, Lines, Origin, Tokens, origin, round_trip};
 use super::work::Work;
-use crate::output::Existing;
+use crate::output::{self, Existing};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Remedy, Result};
@@ -113,6 +113,7 @@ impl Outcome {
 /// on disk, and the same request resumes from there.
 pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
+    output::target(request.output, request.existing)?;
     let paths = Paths::new(request.output)?;
     guard::spare(&paths, request.inputs.paths())?;
     if request.existing == Existing::Replace {
@@ -161,7 +162,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let held = request.budget.reserve(Space::Host, plan.bytes());
     let _held = held.map_err(|error| job.with_least(error, &plan))?;
     if request.output.exists() && request.existing == Existing::Refuse {
-        if !is_finished(request, &hash)? {
+        if !is_finished(request, &paths.output, &hash)? {
             return Err(guard::already(request.output, ", and is not of this plan"));
         }
         if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
@@ -170,7 +171,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         planned(&plan, plan.rows.len());
         let mut failures = paths.read_failures();
         failures.retain(|failure| !failure.is_below_limit());
-        failures.extend(still_below_limit(request, &plan)?);
+        failures.extend(still_below_limit(request, &paths.output, &plan)?);
         return Ok(outcome(failures, plan.rows.len(), 0.0, &Made::default()));
     }
     guard::beside(&paths, request.store, request.existing)?;
@@ -210,7 +211,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     match &request.lines {
         None => paths.publish(request.existing)?,
         Some(lines) => {
-            lines.write(&store, request.output, request.existing)?;
+            lines.write(&store, &paths.output, request.existing)?;
             paths.clear()?;
         }
     }
@@ -218,25 +219,25 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
 }
 
 /// Whether the output is finished and of the plan `hash`.
-fn is_finished(request: &Request<'_>, hash: &str) -> Result<bool> {
+fn is_finished(request: &Request<'_>, output: &Path, hash: &str) -> Result<bool> {
     let Some(lines) = request.lines else {
-        return Ok(plan_of(request.output).is_some_and(|found| found == hash));
+        return Ok(plan_of(output).is_some_and(|found| found == hash));
     };
-    match Origin::open(request.output) {
-        Ok(origin) if origin.is_of(lines, hash) => origin.check(request.output).map(|()| true),
+    match Origin::open(output) {
+        Ok(origin) if origin.is_of(lines, hash) => origin.check(output).map(|()| true),
         _ => Ok(false),
     }
 }
 
 /// The rows of a finished output that are below the limit, which is not a part of the plan.
-fn still_below_limit(request: &Request<'_>, plan: &Plan) -> Result<Vec<Failure>> {
+fn still_below_limit(request: &Request<'_>, output: &Path, plan: &Plan) -> Result<Vec<Failure>> {
     match (&plan.feature, request.lines) {
         (Feature::Tokens(Tokens { check: Check::Measure { min_snr_db: Some(least) }, .. }), Some(_)) => {
-            origin::below_limit(request.output, *least)
+            origin::below_limit(output, *least)
         }
         (_, Some(_)) => Ok(Vec::new()),
         (_, None) => {
-            let below = below_limit(&Store::open(request.output)?, plan)?;
+            let below = below_limit(&Store::open(output)?, plan)?;
             Ok(below.into_iter().map(|below| below.failure).collect())
         }
     }
@@ -288,6 +289,7 @@ fn begin(
     }
     paths.clear()?;
     let store = Store::create(&paths.partial, request.store, layout)?;
+    paths.conceal()?;
     alone(&store, request)?;
     plan.feature.write_columns(&store, plan)?;
     let journal = Journal::create(&paths.journal, header)?;

@@ -1,5 +1,7 @@
 //! Handles existing output, and publishes the dataset after the last row.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
@@ -25,9 +27,7 @@ impl Paths {
     pub(super) fn write_failures(&self, failures: &[Failure]) -> Result<()> {
         if failures.is_empty() {
             return match std::fs::remove_file(&self.failures) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(output::failed(&self.failures, error))
-                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(output::failed(&self.failures, error)),
                 _ => Ok(()),
             };
         }
@@ -48,6 +48,7 @@ impl Paths {
             return Err(guard::already(&self.output, ""));
         }
         guard::output(&self.output)?;
+        self.adopt_rights().map_err(failed)?;
         let aside = (is_there && (self.output.is_dir() || self.partial.is_dir())).then(|| self.aside());
         if let Some(aside) = &aside {
             std::fs::rename(&self.output, aside).map_err(failed)?;
@@ -62,10 +63,28 @@ impl Paths {
             // Makes the new name survive a power cut. Not every file system supports this; the data
             // are safe either way.
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            let _ = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
         }
         guard::remove(&self.journal)?;
         aside.map_or(Ok(()), |aside| guard::remove(&aside))
+    }
+
+    /// Hides the unfinished dataset from everybody who may not use the one that it replaces.
+    pub(super) fn conceal(&self) -> Result<()> {
+        let concealed = File::open(&self.partial).and_then(|partial| output::conceal(&self.output, &partial));
+        concealed.map_err(|error| output::failed(&self.partial, error))
+    }
+
+    /// Gives the finished dataset the permissions and the owner of the one that it replaces.
+    fn adopt_rights(&self) -> io::Result<()> {
+        if self.partial.is_dir() {
+            for entry in std::fs::read_dir(&self.partial)? {
+                let entry = entry?;
+                output::adopt_rights(&self.output.join(entry.file_name()), &File::open(entry.path())?)?;
+            }
+        }
+        // If it is gone, the rename says so.
+        File::open(&self.partial).map_or(Ok(()), |partial| output::adopt_rights(&self.output, &partial))
     }
 
     /// An unused name for the output that is being replaced.

@@ -13,7 +13,7 @@ use super::journal;
 use super::paths::Paths;
 use super::store::{COLUMNS, Column, ColumnType, Extent, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS};
 use super::verify::verify;
-use crate::output::Existing;
+use crate::output::{self, Existing};
 use crate::runtime::memory::{Budget, Space};
 use crate::text::count;
 use crate::{Error, Remedy, Result};
@@ -67,6 +67,7 @@ pub struct Merged {
 /// The shards have different settings, overlap, are missing or damaged, or the output exists or
 /// cannot be written.
 pub fn merge(request: &Merge<'_>) -> Result<Merged> {
+    output::target(request.output, request.existing)?;
     let paths = Paths::new(request.output)?;
     let inputs = inputs(request.shards);
     guard::spare(&paths, inputs.iter().map(PathBuf::as_path))?;
@@ -109,6 +110,7 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     }
     paths.clear()?;
     let store = Store::create(&paths.partial, request.store, layout)?;
+    paths.conceal()?;
     let mut starts = vec![0; store.layout.columns.len()];
     for (_, _, part) in &parts {
         copy(part, &store, &mut starts, request.budget)?;

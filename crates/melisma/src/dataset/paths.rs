@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::tokens::{Lines, Origin};
+use crate::output::{self, Existing};
 use crate::{Error, Result};
 
 /// The output of a build and the files beside it.
@@ -17,7 +18,9 @@ pub(super) struct Paths {
 }
 
 impl Paths {
+    /// A link counts as what it leads to: the files lie beside that.
     pub(super) fn new(output: &Path) -> Result<Self> {
+        let output = &output::target(output, Existing::Replace)?;
         if output.file_name().is_none() {
             return Err(Error::invalid(format!("{}: this names no file", output.display())));
         }

@@ -1,6 +1,7 @@
 //! Input files of a command, which no output may replace.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -53,24 +54,12 @@ pub fn refuse_among<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     refuse_input(path)
 }
 
-#[cfg(unix)]
 fn identity(path: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
     let data = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     Some((data.dev(), data.ino()))
 }
 
-/// Without inode numbers, the hash of the canonical path identifies the file.
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Option<Identity> {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let path = path.canonicalize().ok().filter(|path| path.is_file())?;
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    Some((0, hasher.finish()))
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::super::{Existing, OutputFile, write};
     use super::*;

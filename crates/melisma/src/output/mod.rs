@@ -1,14 +1,22 @@
-//! Atomic output files: written to `NAME.partial`, synced, then renamed.
+//! Atomic output files: written to `NAME.partial`, synced, then renamed. An output that is a symbolic
+//! link is written to the file that the link leads to. A file that is replaced keeps its permissions,
+//! and its owner where the system allows it.
 
 mod input;
+mod place;
+#[cfg(test)]
+mod tests;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Kind, Remedy, Result};
 pub use input::{protect, refuse_among, refuse_input};
+pub use place::target;
+pub(crate) use place::{adopt_rights, conceal};
 
 /// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +46,8 @@ pub fn remove_partials() {
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
+    /// The file that `path` leads to.
+    target: PathBuf,
     /// `None` for pipes and character devices, which are written in place.
     partial: Option<PathBuf>,
     file: io::BufWriter<File>,
@@ -48,8 +58,8 @@ impl OutputFile {
     /// Opens `path.partial` and overwrites a stale one from an earlier process.
     ///
     /// # Errors
-    /// `path` exists and must not be replaced, is an input, is a directory, cannot be written, or
-    /// is being written by another process.
+    /// `path` exists and must not be replaced, is a link that leads nowhere, is an input, is a
+    /// directory, cannot be written, or is being written by another process.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Err(Error::invalid("-: this output cannot be a pipe").with_hint("name a file; ./- is one as well"));
@@ -64,21 +74,24 @@ impl OutputFile {
             Ok(data) if data.is_file() && existing == Existing::Refuse => return Err(already(path)),
             Ok(data) if !data.is_file() => {
                 let file = OpenOptions::new().write(true).open(path).map_err(|error| failed(path, error))?;
-                return Ok(Self { path: path.to_owned(), partial: None, file: io::BufWriter::new(file), existing });
+                let (path, target) = (path.to_owned(), path.to_owned());
+                return Ok(Self { path, target, partial: None, file: io::BufWriter::new(file), existing });
             }
             _ => {}
         }
-        let partial = beside(path)?;
+        let target = target(path, existing)?;
+        let partial = beside(&target)?;
         refuse_input(&partial)?;
         let file = {
             // Locked while the file is created, so that an interrupt finds every existing file.
             let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
-            let file = open_alone(&partial, path, &partials)?;
+            let file = open_alone(&partial, path, &partials, if target.exists() { 0o600 } else { 0o666 })?;
             partials.push(partial.clone());
             file
         };
+        conceal(&target, &file).map_err(|error| failed(path, error))?;
         let file = io::BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { path: path.to_owned(), partial: Some(partial), file, existing })
+        Ok(Self { path: path.to_owned(), target, partial: Some(partial), file, existing })
     }
 
     /// Syncs the complete file to disk and renames it to its final name.
@@ -90,27 +103,29 @@ impl OutputFile {
         self.file.flush().map_err(|error| failed(&self.path, error))?;
         let Some(partial) = self.partial.clone() else { return Ok(()) };
         self.file.get_ref().sync_all().map_err(|error| failed(&self.path, error))?;
-        if self.existing == Existing::Refuse && self.path.exists() {
+        if self.existing == Existing::Refuse && self.target.symlink_metadata().is_ok() {
             return Err(already(&self.path));
         }
-        refuse_input(&self.path)?;
-        std::fs::rename(&partial, &self.path).map_err(|error| failed(&self.path, error))?;
+        refuse_input(&self.target)?;
+        adopt_rights(&self.target, self.file.get_ref()).map_err(|error| failed(&self.path, error))?;
+        std::fs::rename(&partial, &self.target).map_err(|error| failed(&self.path, error))?;
         self.forget();
         // Makes the rename survive a power cut where the file system supports it; the data is safe
         // either way.
-        if let Some(directory) = self.path.parent() {
+        if let Some(directory) = self.target.parent() {
             let _ = File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
                 .and_then(|directory| directory.sync_all());
         }
         Ok(())
     }
 
-    /// Like [`commit`](Self::commit), but under another name, replacing any existing file: for the
-    /// partial result of an interrupted command.
+    /// Like [`commit`](Self::commit), but under another name beside [`target`](Self::target),
+    /// replacing any existing file: for the partial result of an interrupted command.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_as(mut self, path: PathBuf) -> Result<()> {
+        self.target = path.clone();
         self.path = path;
         self.existing = Existing::Replace;
         self.commit()
@@ -144,9 +159,19 @@ impl OutputFile {
         })
     }
 
-    /// Its final path.
+    /// Its final path, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file that the path leads to: another one if the path is a symbolic link.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Where its bytes are until it is complete; `None` for pipes and devices.
+    pub fn unfinished(&self) -> Option<&Path> {
+        self.partial.as_deref()
     }
 
     /// Whether earlier parts can be changed: true for files, false for pipes and devices.
@@ -210,7 +235,7 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
 /// It cannot be created, or the path is not a directory.
 pub fn create_directory(path: &Path) -> Result<()> {
     match std::fs::create_dir_all(path) {
-        Err(_) if path.exists() && !path.is_dir() => Err(Error::invalid(format!(
+        Err(_) if path.symlink_metadata().is_ok() && !path.is_dir() => Err(Error::invalid(format!(
             "{}: this output is a directory, and something else has its name",
             path.display()
         ))
@@ -241,6 +266,7 @@ fn hinted(error: Error, hint: Option<&str>) -> Error {
 fn hint(kind: io::ErrorKind) -> Option<&'static str> {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space, or write to another disk"),
+        io::ErrorKind::FileTooLarge => Some("raise the limit on the size of files: `ulimit -f unlimited`"),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("choose a place that you may write to")
         }
@@ -264,11 +290,16 @@ fn beside(path: &Path) -> Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Opens `partial`, truncated and locked. If its last writer renamed it between opening and
-/// locking, it is opened again, so that a finished output is never truncated.
-fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf]) -> Result<File> {
+/// Opens `partial`, truncated and locked, with `mode` if it is new. If its last writer renamed it
+/// between opening and locking, it is opened again, so that a finished output is never truncated.
+fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf], mode: u32) -> Result<File> {
     for _ in 0..100 {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial);
+        if partial.is_symlink() {
+            // What it leads to is not ours.
+            std::fs::remove_file(partial).map_err(|error| failed(path, error))?;
+        }
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).mode(mode).open(partial);
         let file = opened.map_err(|error| failed(path, error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -293,107 +324,9 @@ fn twice(path: &Path) -> Error {
         .with_hint("give each a name of its own")
 }
 
-#[cfg(unix)]
 fn is_same(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn is_same(_: &File, path: &Path) -> bool {
-    path.exists()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn appears_whole_or_not_at_all() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.bin");
-        let partial = directory.path().join("out.bin.partial");
-        let mut file = OutputFile::create(&path, Existing::Refuse).unwrap();
-        file.write_all(b"half").unwrap();
-        assert!(partial.exists() && !path.exists());
-        drop(file);
-        assert!(!partial.exists() && !path.exists());
-
-        std::fs::write(&partial, b"stale and longer").unwrap();
-        write(&path, b"whole", Existing::Refuse).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        assert!(!partial.exists());
-    }
-
-    #[test]
-    fn existing_files_are_refused_unless_told() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        write(&path, b"first", Existing::Refuse).unwrap();
-        let refused = write(&path, b"second", Existing::Refuse).unwrap_err();
-        assert!(refused.to_string().contains("exists already"), "{refused}");
-        assert_eq!(std::fs::read(&path).unwrap(), b"first");
-        write(&path, b"second", Existing::Replace).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"second");
-    }
-
-    #[test]
-    fn two_writers_do_not_mix() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        let mut first = OutputFile::create(&path, Existing::Refuse).unwrap();
-        // Both names lead to the same file.
-        for name in ["out", "./out"] {
-            let second = OutputFile::create(&directory.path().join(name), Existing::Refuse).unwrap_err();
-            assert!(second.to_string().ends_with("two outputs of this command have this name"), "{second}");
-        }
-        first.write_all(b"mine").unwrap();
-        first.commit().unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn another_process_is_not_disturbed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        let other = File::create(directory.path().join("out.partial")).unwrap();
-        other.lock().unwrap();
-        let refused = OutputFile::create(&path, Existing::Refuse).unwrap_err();
-        assert!(refused.to_string().ends_with("another process is writing this file"), "{refused}");
-    }
-
-    #[test]
-    fn what_is_done_so_far_gets_another_name() {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, so_far) = (directory.path().join("out"), directory.path().join("out.so-far"));
-        std::fs::write(&so_far, b"earlier").unwrap();
-        let mut file = OutputFile::create(&path, Existing::Refuse).unwrap();
-        file.write_all(b"half").unwrap();
-        file.commit_as(so_far.clone()).unwrap();
-        assert_eq!(std::fs::read(so_far).unwrap(), b"half");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn bad_places_give_a_hint() {
-        let directory = tempfile::tempdir().unwrap();
-        let missing = write(&directory.path().join("no/such/out"), b"x", Existing::Refuse).unwrap_err();
-        assert!(missing.hint().unwrap().contains("directory"), "{missing}");
-        let pipe = write(Path::new("-"), b"x", Existing::Replace).unwrap_err();
-        assert!(pipe.to_string().contains("cannot be a pipe"), "{pipe}");
-        let folder = write(directory.path(), b"x", Existing::Replace).unwrap_err();
-        assert!(folder.to_string().contains("is a directory"), "{folder}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_full_disk_is_an_error_with_a_hint() {
-        let full = write(Path::new("/dev/full"), &[0; 1 << 20], Existing::Refuse).unwrap_err();
-        assert_eq!(full.kind(), Kind::Io);
-        assert!(full.hint().unwrap().contains("free some space"), "{full}");
     }
 }

@@ -45,7 +45,8 @@ impl Origin {
 
     /// The file beside the lines at `path`.
     pub(in crate::dataset) fn path(path: &Path) -> PathBuf {
-        beside(path, ".origin.json")
+        // Beside the lines themselves if `path` is a link.
+        beside(&output::target(path, Existing::Replace).unwrap_or_else(|_| path.to_owned()), ".origin.json")
     }
 
     /// Reads what the lines at `path` were made from.
