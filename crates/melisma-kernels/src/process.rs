@@ -1,6 +1,10 @@
-//! Limits of the system on this process.
+//! What the system allows this process, and what it was started with.
 
+use std::fs::File;
 use std::io::{Error, Result};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Makes every allocation that would exceed `bytes` of private memory fail from now on. Memory that
 /// is only reserved and mapped files do not count.
@@ -18,6 +22,35 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
 pub fn raise_file_limit() -> Result<()> {
     change(libc::RLIMIT_NOFILE, |most| most)
 }
+
+/// Opens `path` for reading. If it is a pipe, does not wait for its writer.
+///
+/// # Errors
+/// Those of [`File::open`].
+pub fn open_without_waiting(path: &Path) -> Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+static HAD_STDOUT: AtomicBool = AtomicBool::new(true);
+
+/// Whether stdout was open when the process started. Rust's runtime puts `/dev/null` in the place of a
+/// closed one, which would take everything without an error.
+pub fn had_stdout() -> bool {
+    HAD_STDOUT.load(Relaxed)
+}
+
+extern "C" fn look_at_stdout() {
+    // SAFETY: the call only looks up a number.
+    let is_open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
+    HAD_STDOUT.store(is_open, Relaxed);
+}
+
+// SAFETY: the section holds functions without arguments that the loader calls before `main`, and so
+// before the runtime. This one needs nothing of the runtime.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = look_at_stdout;
 
 /// Sets the limit on `resource` to `choose` of the highest that is allowed.
 fn change(resource: libc::__rlimit_resource_t, choose: impl FnOnce(u64) -> u64) -> Result<()> {

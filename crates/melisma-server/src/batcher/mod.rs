@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::device::Queue;
 use melisma::runtime::memory::Budget;
+use melisma::runtime::thread;
 use melisma::snac::{Engine, EngineOptions, Model};
 use melisma::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
@@ -138,8 +139,7 @@ impl<E: StepEngine> Batcher<E> {
         let shared =
             Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), start: Instant::now(), metrics });
         let worker = worker::Worker::new(Arc::clone(&shared), engine, capacity);
-        let thread = std::thread::Builder::new().name("batcher".to_owned()).spawn(move || worker.run());
-        let thread = thread.map_err(|error| Error::io("the batcher's thread", error))?;
+        let thread = thread::start("batcher", move || worker.run())?;
         Ok(Self { shared, thread: Some(thread), admission: Admission::new(capacity.streams), capacity })
     }
 

@@ -14,9 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::Result;
 use melisma::audio::Meter;
+use melisma::runtime::thread;
 use melisma::synth::{Endless, EngineConfig, PlacedNote, STYLES};
-use melisma::{Error, Result};
 use tokio::sync::mpsc;
 
 use crate::admission::{Admission, Place};
@@ -134,8 +135,7 @@ impl Band {
         let desks: Vec<Arc<Desk>> = (0..n_threads.max(1)).map(|_| Arc::new(Desk::new())).collect();
         let start = |desk: &Arc<Desk>| {
             let desk = Arc::clone(desk);
-            let thread = std::thread::Builder::new().name("music".to_owned()).spawn(move || desk.run());
-            thread.map_err(|error| Error::io("the threads for music", error))
+            thread::start("music", move || desk.run())
         };
         let threads = desks.iter().map(start).collect::<Result<_>>()?;
         Ok(Self { desks, threads, admission })

@@ -1,21 +1,18 @@
 //! Opens untrusted files.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 
-use crate::{Error, Remedy, Result};
+use melisma_kernels::process::open_without_waiting;
 
-/// Keeps `open` from waiting for a writer if the path is a pipe.
-const O_NONBLOCK: i32 = 0o4000;
+use crate::{Error, Remedy, Result};
 
 const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF";
 
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
-    let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
-    let file =
-        opened.map_err(|error| Error::io("opening it", error).with_hint("check the name, and that you may read it"))?;
+    let file = open_without_waiting(path)
+        .map_err(|error| Error::io("opening it", error).with_hint("check the name, and that you may read it"))?;
     let data = file.metadata().map_err(|error| Error::io("its kind", error))?;
     match data.is_file() {
         true if data.len() == 0 => Err(Error::truncated("the file is empty").with_hint(EXPECTED)),

@@ -56,6 +56,7 @@ pub struct Counters {
     pub(super) rows: AtomicU64,
     pub(super) samples: AtomicU64,
     pub(super) bytes_read: AtomicU64,
+    pub(super) bytes_sent: AtomicU64,
     pub(super) bytes_written: AtomicU64,
     pub(super) recovered: AtomicU64,
     nanos: [AtomicU64; 6],
@@ -74,8 +75,10 @@ pub struct Snapshot {
     pub rows: u64,
     /// Samples transformed in this run.
     pub samples: u64,
-    /// Bytes of samples read.
+    /// Bytes of samples read, without padding.
     pub bytes_read: u64,
+    /// Bytes of samples with their padding, as a device gets them.
+    pub bytes_sent: u64,
     /// Bytes of rows written.
     pub bytes_written: u64,
     /// How often a launch ran out of memory and was repeated in smaller parts.
@@ -110,6 +113,7 @@ impl Counters {
             rows: get(&self.rows),
             samples: get(&self.samples),
             bytes_read: get(&self.bytes_read),
+            bytes_sent: get(&self.bytes_sent),
             bytes_written: get(&self.bytes_written),
             recovered: get(&self.recovered),
             seconds: Stage::ALL.map(|stage| seconds(&self.nanos[stage as usize])),

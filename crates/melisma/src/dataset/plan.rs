@@ -12,6 +12,7 @@ use super::inputs::Inputs;
 use super::row::Row;
 use super::tokens::Text;
 use crate::audio::{Channel, Facts, Source};
+use crate::runtime::thread;
 use crate::{Error, Kind, Remedy, Result};
 
 /// The most rows of a dataset.
@@ -204,22 +205,18 @@ impl Plan {
 fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_>) -> Result<Vec<Looked>> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, inputs.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let first = next.fetch_add(64, Relaxed);
-                    let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
-                    let some = &some[..some.len().min(64)];
-                    let go_on = |_: &&Input| counters.check_stop().is_ok();
-                    let looked: Vec<Looked> =
-                        some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
-                }
-            });
+    let share = || {
+        loop {
+            let first = next.fetch_add(64, Relaxed);
+            let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
+            let some = &some[..some.len().min(64)];
+            let go_on = |_: &&Input| counters.check_stop().is_ok();
+            let looked: Vec<Looked> = some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
         }
-    });
+    };
+    thread::team((0..threads.clamp(1, inputs.len().max(1))).map(|_| share), || ())?;
     counters.check_stop()?;
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect())
 }

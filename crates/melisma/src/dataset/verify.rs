@@ -12,6 +12,7 @@ use super::row::Status;
 use super::store::Store;
 use super::tokens::{Lines, Origin};
 use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::runtime::thread;
 use crate::text::count;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -105,18 +106,14 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
     let next = AtomicU64::new(0);
     let found: Mutex<(Verified, Option<Error>)> = Mutex::default();
     let look = Look { store, table: &table, values, value_bytes };
-    let plan = std::thread::scope(|scope| {
-        for _ in &held {
-            scope.spawn(|| {
-                let (mut counts, mut values) = (Verified::default(), vec![0; buffer_bytes]);
-                let outcome = look.run(&next, &mut values, &mut counts);
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.0.add(counts);
-                found.1 = found.1.take().or(outcome.err());
-            });
-        }
-        plan(&look)
-    });
+    let share = || {
+        let (mut counts, mut values) = (Verified::default(), vec![0; buffer_bytes]);
+        let outcome = look.run(&next, &mut values, &mut counts);
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.0.add(counts);
+        found.1 = found.1.take().or(outcome.err());
+    };
+    let plan = thread::team(held.iter().map(|_| share), || plan(&look))?;
     let (mut verified, error) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = error {
         return Err(error);

@@ -14,6 +14,7 @@ use super::store::Store;
 use super::technique::Techniques;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
+use crate::runtime::thread;
 use crate::{Error, Remedy, Result};
 
 /// How often rows are synced to disk. A crash of the machine loses at most this much work.
@@ -72,9 +73,9 @@ impl Shared<'_> {
     /// while.
     pub(super) fn prepare<T: Send>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let (made, reserved) = std::thread::scope(|scope| {
-            let reserving = scope.spawn(|| self.work.store.reserve());
-            (make(), reserving.join().unwrap_or(Ok(())))
-        });
+            let reserving = thread::start_in(scope, || self.work.store.reserve())?;
+            Ok((make(), reserving.join().unwrap_or(Ok(()))))
+        })?;
         reserved?;
         made
     }

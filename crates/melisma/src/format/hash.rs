@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use super::ReadAt;
+use crate::runtime::thread;
 use crate::{Error, Result};
 
 /// The unit of work of a thread. It is part of the definition: another size gives other hashes.
@@ -51,12 +52,7 @@ pub fn of(source: &dyn ReadAt, threads: usize) -> Result<Digest> {
             }
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, n_segments.clamp(1, 64) as usize) {
-            scope.spawn(work);
-        }
-        work();
-    });
+    thread::team((1..threads.clamp(1, n_segments.clamp(1, 64) as usize)).map(|_| work), work)?;
     if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }

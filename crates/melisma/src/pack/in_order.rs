@@ -3,6 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
+use crate::runtime::thread;
 
 /// The number of threads, and the number of results that may be in flight.
 #[derive(Debug, Clone, Copy)]
@@ -52,18 +53,16 @@ pub(super) fn in_order<W, T: Default + Send>(
     let slots = (0..window).map(|_| None).collect();
     let state = State { next: 0, done: 0, stop: false, free: Vec::new(), slots };
     let shared = Shared { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(n) {
-            scope.spawn(|| {
-                let _stop = Stop { shared: &shared, is_due: std::thread::panicking };
-                let mut worker = worker();
-                while let Some((index, mut result)) = next(&shared, n, window) {
-                    let outcome = work(&mut worker, index, &mut result).map(|()| result);
-                    shared.lock().slots[index % window] = Some(outcome);
-                    shared.ready.notify_all();
-                }
-            });
+    let share = || {
+        let _stop = Stop { shared: &shared, is_due: std::thread::panicking };
+        let mut worker = worker();
+        while let Some((index, mut result)) = next(&shared, n, window) {
+            let outcome = work(&mut worker, index, &mut result).map(|()| result);
+            shared.lock().slots[index % window] = Some(outcome);
+            shared.ready.notify_all();
         }
+    };
+    thread::team((0..threads.min(n)).map(|_| share), || {
         let _stop = Stop { shared: &shared, is_due: || true };
         for index in 0..n {
             let mut state = shared.lock();
@@ -84,7 +83,7 @@ pub(super) fn in_order<W, T: Default + Send>(
             shared.room.notify_all();
         }
         Ok(())
-    })
+    })?
 }
 
 fn next<T: Default>(shared: &Shared<T>, n: usize, window: usize) -> Option<(usize, T)> {

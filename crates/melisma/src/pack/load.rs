@@ -15,6 +15,7 @@ use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
 use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
+use crate::runtime::thread;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Alignment of tensors in device memory.
@@ -203,9 +204,14 @@ impl Loader {
         };
         let share = &share;
         std::thread::scope(|scope| {
-            let workers: Vec<_> = self.slots.iter_mut().map(|slot| scope.spawn(move || share(slot))).collect();
-            let outcome = |worker: std::thread::ScopedJoinHandle<'_, Result<()>>| {
-                worker.join().unwrap_or_else(|_| Err(Error::new(Kind::Check, "a loading thread ended early")))
+            let mut start = |slot| {
+                let started = thread::start_in(scope, move || share(slot));
+                // Without this thread, the others need not go on.
+                started.inspect_err(|_| next.store(pieces.len(), Relaxed))
+            };
+            let workers: Vec<_> = self.slots.iter_mut().map(&mut start).collect();
+            let outcome = |worker: Result<std::thread::ScopedJoinHandle<'_, Result<()>>>| {
+                worker?.join().unwrap_or_else(|_| Err(Error::new(Kind::Check, "a loading thread ended early")))
             };
             // All workers are joined before an error is returned.
             let outcomes: Vec<Result<()>> = workers.into_iter().map(outcome).collect();

@@ -180,6 +180,11 @@ fn features() -> Vec<String> {
     Vec::new()
 }
 
+/// Whether stdout was open when the process started. In the place of a closed one is `/dev/null`.
+pub fn had_stdout() -> bool {
+    melisma_kernels::process::had_stdout()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ pub mod device;
 pub mod machine;
 pub mod memory;
 mod self_check;
+pub mod thread;
 
 pub use memory::MemoryTracker;
 pub use self_check::SelfCheck;

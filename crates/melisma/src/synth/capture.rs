@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::event::check_rate;
 use crate::audio::{Clip, wav};
 use crate::output::{self, Existing};
+use crate::runtime::thread;
 use crate::{Error, Result};
 
 /// Blocks of a capture.
@@ -48,8 +50,9 @@ impl Capture {
     /// Captures blocks of 10 ms into `folder`, which is created; files of an earlier capture are replaced.
     ///
     /// # Errors
-    /// The folder cannot be created, or the thread cannot be started.
+    /// The rate is not 8 to 192 kHz, the folder cannot be created, or the thread cannot be started.
     pub fn start(folder: &Path, sample_rate: u32) -> Result<Self> {
+        check_rate(sample_rate)?;
         std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
         let block_len = (sample_rate / 100).max(1) as usize;
         let n = SLOTS as usize * block_len * 2;
@@ -63,8 +66,7 @@ impl Capture {
             is_over: AtomicBool::new(false),
         });
         let shared = ring.clone();
-        let writer = std::thread::Builder::new().name("capture".to_owned()).spawn(move || shared.watch());
-        let writer = writer.map_err(|error| Error::io("the thread that writes captures", error))?;
+        let writer = thread::start("capture", move || shared.watch())?;
         Ok(Self { ring, filled: 0, writer: Some(writer) })
     }
 

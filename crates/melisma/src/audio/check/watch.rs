@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::{Format, whole};
+use crate::runtime::thread;
 use crate::{Error, Kind, Result};
 
 /// Blocks that the check may lag behind.
@@ -52,8 +53,7 @@ impl Watch {
         let (sender, receiver) = sync_channel(MAX_LAG);
         tee.feed = Feed::Running(sender);
         let fed = Cursor::new(start).chain(Fed { receiver, block: Cursor::default() });
-        let thread = std::thread::Builder::new().name("check".to_owned()).spawn(move || whole(format, fed));
-        self.thread = Some(thread.map_err(|error| Error::io("the thread that checks it", error))?);
+        self.thread = Some(thread::start("check", move || whole(format, fed))?);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::dataset::work::{Shared, for_one_thread};
 use crate::mel::Transform;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
+use crate::runtime::thread;
 use crate::{Kind, Result};
 
 /// What a build of spectrograms computes with.
@@ -71,11 +72,7 @@ impl Job {
         };
         let workers = shared.prepare(|| workers(&run))?;
         let threads = workers.len();
-        std::thread::scope(|scope| {
-            for worker in workers {
-                scope.spawn(|| shared.attempt(|| worker.run()));
-            }
-        });
+        thread::team(workers.into_iter().map(|worker| || shared.attempt(|| worker.run())), || ())?;
         if let Some(clock) = run.clock {
             clock.tell(work.counters);
         }

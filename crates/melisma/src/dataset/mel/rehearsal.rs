@@ -18,6 +18,7 @@ use crate::mel::Transform;
 use crate::random::Lcg32;
 use crate::runtime::device::{Device, host_threads};
 use crate::runtime::memory::Budget;
+use crate::runtime::thread;
 use crate::{Error, Result};
 
 /// The result of a rehearsal.
@@ -68,46 +69,47 @@ pub fn rehearse(
     }
     let failed: Mutex<Option<Error>> = Mutex::default();
     let begun = Instant::now();
-    std::thread::scope(|scope| {
-        for (queues, mut slots) in rings {
-            let (counters, transform, next, clock, sound) = (&counters, &transform, &next, clock.as_ref(), &sound);
-            let work = move || -> Result<()> {
-                let mut overflowed = Vec::new();
-                loop {
-                    let Some(mut slot) = slots.pop_front() else { return Ok(()) };
-                    counters.time(Stage::Wait, || slot.wait(clock))?;
-                    slot.settle(&mut overflowed)?;
-                    slot.clear();
-                    let n_rows = tuning.n_rows.min(n_rows.saturating_sub(next.fetch_add(tuning.n_rows, Relaxed)));
-                    if n_rows == 0 {
-                        break;
-                    }
-                    counters.time(Stage::Read, || {
-                        (0..n_rows).try_for_each(|row| {
-                            slot.add_samples(row as u32, &sound[row % ROTATIONS..][..options.segment_samples])
-                        })
-                    })?;
-                    counters.rows.fetch_add(n_rows as u64, Relaxed);
-                    counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
-                    match clock {
-                        None => counters.time(Stage::Compute, || slot.launch(transform, &queues))?,
-                        Some(_) => slot.launch(transform, &queues)?,
-                    }
-                    slots.push_back(slot);
+    let rehearse = |(queues, mut slots): (_, VecDeque<Slot>)| {
+        let (counters, transform, next, clock, sound) = (&counters, &transform, &next, clock.as_ref(), &sound);
+        let work = move || -> Result<()> {
+            let mut overflowed = Vec::new();
+            loop {
+                let Some(mut slot) = slots.pop_front() else { return Ok(()) };
+                counters.time(Stage::Wait, || slot.wait(clock))?;
+                slot.settle(&mut overflowed)?;
+                slot.clear();
+                let n_rows = tuning.n_rows.min(n_rows.saturating_sub(next.fetch_add(tuning.n_rows, Relaxed)));
+                if n_rows == 0 {
+                    break;
                 }
-                slots.iter_mut().try_for_each(|slot| slot.wait(clock))?;
-                match overflowed.is_empty() {
-                    true => Ok(()),
-                    false => Err(Error::new(crate::Kind::Check, "generated sound became a value that is not finite")),
+                counters.time(Stage::Read, || {
+                    (0..n_rows).try_for_each(|row| {
+                        slot.add_samples(row as u32, &sound[row % ROTATIONS..][..options.segment_samples])
+                    })
+                })?;
+                counters.rows.fetch_add(n_rows as u64, Relaxed);
+                counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
+                counters.bytes_sent.fetch_add(slot.sample_bytes() as u64, Relaxed);
+                match clock {
+                    None => counters.time(Stage::Compute, || slot.launch(transform, &queues))?,
+                    Some(_) => slot.launch(transform, &queues)?,
                 }
-            };
-            scope.spawn(|| {
-                if let Err(error) = { work }() {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
-            });
+                slots.push_back(slot);
+            }
+            slots.iter_mut().try_for_each(|slot| slot.wait(clock))?;
+            match overflowed.is_empty() {
+                true => Ok(()),
+                false => Err(Error::new(crate::Kind::Check, "generated sound became a value that is not finite")),
+            }
+        };
+        let failed = &failed;
+        move || {
+            if let Err(error) = { work }() {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
         }
-    });
+    };
+    thread::team(rings.into_iter().map(rehearse), || ())?;
     let wall_seconds = begun.elapsed().as_secs_f64();
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::job::{Job, Run, queues, shape};
 use super::slot::{Entry, Queues, Slot};
-use crate::audio::Source;
+use crate::audio::{Element, Source};
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::RowFailure;
 use crate::dataset::hash;
@@ -125,11 +125,12 @@ impl<'a> Worker<'a> {
                 self.launch()?;
             }
             let slot = self.slot()?;
+            let bytes = row.n_samples * if source.facts().element == Element::I16 { 2 } else { 4 };
             let read = counters.time(Stage::Read, || slot.add(index, &mut source, row.start, row.n_samples as usize));
-            if let Err(error) = read
-                && !std::mem::replace(&mut has_failed, true)
-            {
-                self.fail(index, "read", &error)?;
+            match read {
+                Ok(()) => drop(counters.bytes_read.fetch_add(bytes, Relaxed)),
+                Err(_) if std::mem::replace(&mut has_failed, true) => {}
+                Err(error) => self.fail(index, "read", &error)?,
             }
         }
         let is_last = item.first_row + item.n_rows == file.first_row + file.n_rows;
@@ -155,7 +156,7 @@ impl<'a> Worker<'a> {
 
     fn launch(&mut self) -> Result<()> {
         let Some(slot) = self.filling.take().filter(|slot| !slot.is_empty()) else { return Ok(()) };
-        self.run.shared.work.counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
+        self.run.shared.work.counters.bytes_sent.fetch_add(slot.sample_bytes() as u64, Relaxed);
         self.submit(slot)
     }
 

@@ -13,6 +13,7 @@ use super::job::Run;
 use super::lane::Reader;
 use super::round_trip::RoundTrip;
 use crate::runtime::memory::{Reservation, Space};
+use crate::runtime::thread;
 use crate::snac::EncodeEngine;
 use crate::{Error, Kind, Result};
 
@@ -70,7 +71,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Encodes all rows. Returns the number of readers.
-    pub(super) fn run(self) -> usize {
+    pub(super) fn run(self) -> Result<usize> {
         let (shared, n_readers) = (self.run.shared, self.n_readers);
         let (events, inbox) = channel();
         let (returns, outboxes): (Vec<_>, Vec<_>) = (0..n_readers).map(|_| channel()).unzip();
@@ -79,15 +80,19 @@ impl<'a> Feed<'a> {
             (0..self.n_buffers).for_each(|_| drop(returned.send(Vec::with_capacity(piece))));
         }
         let run = self.run;
-        std::thread::scope(|scope| {
-            for (reader, buffers) in outboxes.into_iter().enumerate() {
+        let readers: Vec<_> = outboxes
+            .into_iter()
+            .enumerate()
+            .map(|(reader, buffers)| {
                 let files = Files { run, reader, buffers, events: events.clone(), piece };
-                scope.spawn(move || files.run());
-            }
-            drop(events);
-            shared.attempt(|| Feeder::new(self, inbox, returns).run());
-        });
-        n_readers
+                move || {
+                    files.run();
+                }
+            })
+            .collect();
+        drop(events);
+        thread::team(readers, || shared.attempt(|| Feeder::new(self, inbox, returns).run()))?;
+        Ok(n_readers)
     }
 }
 

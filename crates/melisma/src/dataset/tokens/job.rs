@@ -13,6 +13,7 @@ use crate::dataset::hash::Table;
 use crate::dataset::work::{Shared, for_one_thread};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Needed, Reservation, Space};
+use crate::runtime::thread;
 use crate::snac::{Config, EncodeEngine, Engine, Model};
 use crate::{Kind, Result};
 
@@ -88,15 +89,11 @@ impl Job {
     pub(in crate::dataset) fn run(&self, shared: &Shared<'_>) -> Result<usize> {
         let run = Run { job: self, shared, table: Table::new(shared.work.store)?, clipped: Mutex::default() };
         if matches!(shared.work.device, Device::Cuda(_)) {
-            return Ok(shared.prepare(|| Feed::new(&run))?.run());
+            return shared.prepare(|| Feed::new(&run))?.run();
         }
         let workers = shared.prepare(|| workers(&run))?;
         let threads = workers.len();
-        std::thread::scope(|scope| {
-            for worker in workers {
-                scope.spawn(|| shared.attempt(|| worker.run()));
-            }
-        });
+        thread::team(workers.into_iter().map(|worker| || shared.attempt(|| worker.run())), || ())?;
         Ok(threads)
     }
 }

@@ -47,6 +47,7 @@ impl Reader {
         let counters = run.shared.work.counters;
         counters.time(Stage::Read, || self.source.read_f32(self.at, &mut to[..n]))?;
         counters.bytes_read.fetch_add((n * size_of::<f32>()) as u64, Relaxed);
+        counters.bytes_sent.fetch_add((n * size_of::<f32>()) as u64, Relaxed);
         self.at += n as u64;
         if n > 0
             && self.is_at_end()

@@ -9,6 +9,7 @@ use rten::ThreadPool;
 
 use super::NAME;
 use crate::onnx::{Graph, Model};
+use crate::runtime::thread;
 use crate::{Error, Remedy, Result};
 
 /// Name prefix of the crate's pool threads.
@@ -97,8 +98,7 @@ pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: im
         std::thread::scope(|scope| {
             let stack = (2 << 20) + NODE_BYTES * nodes.len();
             let deep = std::thread::Builder::new().name(format!("{THREADS}deep")).stack_size(stack);
-            let started =
-                deep.spawn_scoped(scope, work).map_err(|error| Error::io("a thread with a deep stack", error));
+            let started = deep.spawn_scoped(scope, work).map_err(thread::refused);
             started.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     })?

@@ -8,7 +8,7 @@ use super::spec::Answer;
 use super::{Spec, work};
 use crate::config::Limit;
 use crate::runtime::device::Device;
-use crate::runtime::memory;
+use crate::runtime::{memory, thread};
 use crate::{Error, Result};
 
 /// Size limit of a candidate's description.
@@ -22,10 +22,10 @@ const SPEC_BYTES: u64 = 16 << 20;
 /// the error too.
 pub fn serve(spec: &Path) -> Result<()> {
     let spec = read(spec)?;
-    std::thread::spawn(|| {
+    thread::start("parent", || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(1);
-    });
+    })?;
     let limit = Limit(spec.settings.memory_limit.and_then(NonZeroU64::new));
     let budget = memory::budget(limit, &Device::cpu()?);
     match work(&spec, &budget) {

@@ -8,6 +8,7 @@ use super::{Clip, Clips};
 use crate::Result;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
+use crate::runtime::thread;
 use crate::synth::recording::record;
 use crate::synth::score::Score;
 
@@ -49,10 +50,12 @@ impl Clips {
         [waiting * u64::from(BATCH), self.setup(1.0).bytes(&first.score) + waiting + FILE_BYTES]
     }
 
-    /// The clips of shard `index` of `n`, among `count`. Shards are contiguous.
+    /// The clips of shard `index` of `n`, among `count`. Shards are contiguous; those beyond the last
+    /// are empty.
     pub fn shard(count: u32, (index, n): (usize, usize)) -> Range<u32> {
-        let bound = |i: usize| (u128::from(count) * i as u128 / n.max(1) as u128) as u32;
-        bound(index)..bound(index + 1)
+        let n = n.max(1);
+        let bound = |i: usize| (u128::from(count) * i.min(n) as u128 / n as u128) as u32;
+        bound(index)..bound(index.saturating_add(1))
     }
 
     /// Makes the clips of `part` that are missing, on `threads` threads. `tick` is called after each
@@ -89,13 +92,12 @@ impl Clips {
                 }
             }
         };
-        std::thread::scope(|scope| {
-            (0..threads.max(1).min(part.len())).for_each(|_| drop(scope.spawn(work)));
+        thread::team((0..threads.max(1).min(part.len())).map(|_| work), || {
             let kept = || add(Ok(Total { kept: 1, ..Total::default() }));
             let outcome = self.compose_all(part, (device, budget), &send, &kept);
             drop(send);
             outcome
-        })?;
+        })??;
         state.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 

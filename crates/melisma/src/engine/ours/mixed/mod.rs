@@ -59,6 +59,7 @@ pub fn build(model: &Model, options: &Options, budget: &Budget) -> Result<Mixed>
     if model.graph.n_nodes() > rten::MOST_SHALLOW {
         return Err(Error::unsupported(format!("{NAME}: too many nodes: at most {}", rten::MOST_SHALLOW)));
     }
+    crate::runtime::thread::probe(options.threads.max(1))?;
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let device = super::device(options)?;
     let queue = device.queue(budget)?;
