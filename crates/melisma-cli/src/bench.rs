@@ -4,6 +4,7 @@ use std::path::Path;
 
 use melisma::format::read_text;
 use melisma::output;
+use melisma::runtime::{device, thread};
 use melisma::{Error, Kind, Result};
 use melisma_bench::sheet::{self, Sheet};
 use melisma_bench::{self as bench, Place, Record};
@@ -25,6 +26,8 @@ pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
 fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     let _span = tracing::info_span!("bench").entered();
     let engine = session.engine()?;
+    // The rooms start threads of their own, for each core and for clients.
+    thread::probe(device::available_threads() + 8)?;
     // Created before any work, so that an unwritable path fails at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
     let record = bench::run(&args.rooms, Place { device: &engine.device, memory: &engine.memory })?;

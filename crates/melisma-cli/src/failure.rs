@@ -1,13 +1,17 @@
 //! Errors: text on stderr, an object on stdout with `--json`, and exit codes.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use melisma::output;
 use melisma::{Error, Kind};
 use serde_json::{Value, json};
 
+use crate::args::Cli;
 use crate::{answer, remedy, terminal};
 
 const USAGE: u8 = 2;
@@ -78,17 +82,19 @@ fn kind(error: &Error) -> &'static str {
 }
 
 fn is_full(error: &Error) -> bool {
-    let is_full =
-        |source: &io::Error| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let is_full = |source: &io::Error| {
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    };
     error.io_source().is_some_and(is_full)
 }
 
 /// Prints clap's message: help and version on stdout, usage errors in our format.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // If the reader closed the pipe, that is its choice.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return match print(error) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report(&error),
+        };
     }
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
@@ -100,7 +106,11 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         Some((value, range)) => format!("{value} is not from {}", range.replace("..=", " to ")),
         None => format!("{message} {}", missing.join(" ")),
     };
-    let hint = hint(error);
+    let needs_command = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingSubcommand];
+    let (message, hint) = match needs_command.contains(&error.kind()) {
+        true => incomplete(&text),
+        false => (message, hint(error)),
+    };
     let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
     if wants_json() {
         answer::expect();
@@ -108,6 +118,27 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     failure.say();
     failure.give();
     ExitCode::from(USAGE)
+}
+
+/// Prints help or the version.
+fn print(error: &clap::Error) -> melisma::Result<()> {
+    terminal::check_stdout()?;
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed.map_err(|error| output::failed(Path::new("stdout"), error)) {
+        // If the reader closed the pipe, that is its choice.
+        Err(error) if terminal::is_closed_pipe(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
+/// The message and the hint for a command like `melisma cache`, which needs another one after it.
+fn incomplete(text: &str) -> (String, String) {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: melisma ")).unwrap_or_default();
+    let path: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
+    let all = Cli::command();
+    let command = path.iter().try_fold(&all, |command, name| command.find_subcommand(name));
+    let names: Vec<&str> = command.unwrap_or(&all).get_subcommands().map(clap::Command::get_name).collect();
+    (format!("`melisma {}` needs a command", path.join(" ")), format!("use one of {}", names.join(", ")))
 }
 
 /// Whether the command line asks for JSON, even though it could not be parsed as a whole.

@@ -1,11 +1,13 @@
 //! SIGINT, SIGTERM and SIGHUP: save what the command wants to keep, write the trace, remove partial
 //! files, and exit with 128 + the signal number.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use melisma::output;
+use melisma::runtime::thread;
 use melisma::{Error, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
@@ -17,6 +19,9 @@ type Keep = Box<dyn FnOnce() -> Option<String> + Send>;
 
 /// Lets a command finish its work.
 type Drain = Box<dyn FnOnce() + Send>;
+
+/// How long a server takes at most to end after its second signal.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 static KEEP: Mutex<Option<Keep>> = Mutex::new(None);
 static DRAIN: Mutex<Option<Drain>> = Mutex::new(None);
@@ -33,15 +38,20 @@ pub fn drain_with(drain: impl FnOnce() + Send + 'static) {
 
 /// Starts a thread that waits for the signals.
 pub fn watch(trace: TraceFile) -> Result<()> {
-    let hangup = (!ignores_hangup()).then_some(SIGHUP);
-    let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let ignored = ignored();
+    let watched = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & 1 << (signal - 1) == 0);
     let mut signals = Signals::new(watched).map_err(|error| Error::io("signal handlers", error))?;
     let wait = move || {
+        let mut is_served = false;
         for signal in signals.forever() {
             let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner).take();
+            is_served |= drain.is_some();
             if let Some(drain) = drain.filter(|_| signal != SIGHUP) {
                 drain();
                 continue;
+            }
+            if is_served {
+                end_at_last(128 + signal);
             }
             if let Err(error) = trace.write() {
                 terminal::say(&format!("error: {error}"));
@@ -49,16 +59,30 @@ pub fn watch(trace: TraceFile) -> Result<()> {
             end(128 + signal);
         }
     };
-    let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
-    thread.map(drop).map_err(|error| Error::io("the thread that waits for signals", error))
+    thread::start("signals", wait).map(drop)
 }
 
-/// Whether the parent process ignores SIGHUP, as `nohup` does, so that the process outlives the
-/// terminal.
-fn ignores_hangup() -> bool {
+/// A write beyond the limit on the size of files becomes an error instead of the end of the process.
+pub fn survive_large_files() -> Result<()> {
+    let handler = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    handler.map(drop).map_err(|error| Error::io("signal handlers", error))
+}
+
+/// The signals that the parent process ignores, a bit each: a shell ignores SIGINT for jobs in the
+/// background, and `nohup` SIGHUP. They stay ignored.
+fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
+    mask.unwrap_or(0)
+}
+
+/// Ends the process after [`PATIENCE`], also if nobody reads what it says.
+fn end_at_last(code: i32) {
+    // Without the thread, the process ends as soon as it can.
+    let _ = thread::start("end", move || {
+        std::thread::sleep(PATIENCE);
+        signal_hook::low_level::exit(code);
+    });
 }
 
 fn end(code: i32) -> ! {

@@ -36,6 +36,9 @@ use melisma::Result;
 use session::Session;
 
 fn main() -> ExitCode {
+    if let Err(error) = interrupt::survive_large_files() {
+        return failure::report(&error);
+    }
     let cli = match args::parse() {
         Ok(cli) => cli,
         Err(code) => return code,

@@ -2,6 +2,7 @@
 
 mod list;
 mod need;
+mod pipe;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::args::{MelArgs, MelSettings};
 use crate::session::Session;
+use crate::terminal;
 
 /// The most samples held at once: 24 hours at 48 kHz.
 const MAX_SAMPLES: u64 = 24 * 3600 * 48_000;
@@ -48,9 +50,11 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let engine = session.engine()?;
     let config = config(&args.mel)?;
     let transform = Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
+    let pipes: Vec<Option<OutputFile>> = args.inputs.iter().map(|path| pipe::spool(path)).collect::<Result<_>>()?;
+    let place = |index: usize| pipes[index].as_ref().and_then(OutputFile::unfinished).unwrap_or(&args.inputs[index]);
     let mut facts = Vec::new();
-    for path in &args.inputs {
-        facts.push(look(path, &config).map_err(|error| error.at(path.display()))?);
+    for (index, path) in args.inputs.iter().enumerate() {
+        facts.push(look(place(index), &config).map_err(|error| error.at(path.display()))?);
     }
     let _held = need::reserve(engine, kind, &transform, &facts)?;
     let names = names(&args.inputs);
@@ -59,9 +63,10 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
         output::create_directory(output)?;
     }
     let (mut done, mut mels) = (Vec::new(), Vec::new());
-    for ((path, facts), name) in args.inputs.iter().zip(&facts).zip(&names) {
+    for (index, ((path, facts), name)) in args.inputs.iter().zip(&facts).zip(&names).enumerate() {
         let start = Instant::now();
-        let mel = spectrogram(&engine.queue, &transform, path, facts).map_err(|error| error.at(path.display()))?;
+        let mel =
+            spectrogram(&engine.queue, &transform, place(index), facts).map_err(|error| error.at(path.display()))?;
         let (path, seconds) = (path.display().to_string(), start.elapsed().as_secs_f64());
         done.push(Done { path, shape: mel.shape, seconds, from_hz: facts.sample_rate, note: facts.note.clone() });
         match kind {
@@ -76,7 +81,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     }
     for one in &done {
         if let Some(note) = &one.note {
-            session.say(&format!("note: {}: {note}", one.path));
+            session.say(&format!("note: {}", terminal::one_line(&format!("{}: {note}", one.path))));
         }
     }
     let file = |one: &Done| {
@@ -87,7 +92,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     };
     let files: Vec<Value> = done.iter().map(file).collect();
     let text = || {
-        let line = |one: &Done| format!("{} {:?} {:.3} s\n", one.path, one.shape, one.seconds);
+        let line = |one: &Done| format!("{} {:?} {:.3} s\n", terminal::one_line(&one.path), one.shape, one.seconds);
         done.iter().map(line).collect::<String>()
     };
     session.print(&engine.device, text, json!({ "files": files, "output": output.display().to_string() }))

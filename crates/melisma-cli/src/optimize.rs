@@ -11,6 +11,7 @@ use melisma::{Error, Result};
 
 use crate::args::{OptimizeArgs, RequirementArgs};
 use crate::session::Session;
+use crate::terminal;
 
 pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     let _span = tracing::info_span!("optimize").entered();
@@ -62,7 +63,7 @@ pub fn device(session: &Session, engine: EngineName) -> String {
 }
 
 fn text(args: &OptimizeArgs, outcome: &Outcome) -> String {
-    let mut text = format!("model     {}\n{}", args.model.display(), outcome.report.text());
+    let mut text = format!("model     {}\n{}", terminal::name(&args.model), outcome.report.text());
     text += "\n";
     text += &match &outcome.miss {
         None => "cache     hit\n".to_owned(),
@@ -71,7 +72,7 @@ fn text(args: &OptimizeArgs, outcome: &Outcome) -> String {
     match &outcome.entry.uncached {
         None => {
             let bytes: u64 = outcome.entry.manifest.files.values().map(|file| file.bytes).sum();
-            text + &format!("engine    {} ({})\n", outcome.entry.folder.display(), size::show(bytes))
+            text + &format!("engine    {} ({})\n", terminal::name(&outcome.entry.folder), size::show(bytes))
         }
         Some(_) => text,
     }

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::args::RunArgs;
 use crate::optimize;
 use crate::session::Session;
+use crate::terminal;
 
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
@@ -57,7 +58,7 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
     let text = || {
         let mut table = Table::new([("output", Align::Left), ("type", Align::Left), ("file", Align::Left)]);
         for (port, (path, value)) in &described {
-            table.push([port.name.clone(), format!("{value:?}"), path.display().to_string()]);
+            table.push([terminal::one_line(&port.name), format!("{value:?}"), terminal::name(&path)]);
         }
         let cached = if chosen.cached.is_some() { ", cached" } else { "" };
         format!("{}{}{cached}: {seconds:.3} s\n", table.text(), chosen.candidate)
@@ -98,7 +99,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
         let name = names.into_iter().find(|name| taken.insert(name.clone())).unwrap_or(stem);
         let path = folder.join(format!("{name}.npy"));
         output::refuse_input(&path)?;
-        if existing == Existing::Refuse && path.exists() {
+        if existing == Existing::Refuse && path.symlink_metadata().is_ok() {
             let error = Error::new(Kind::Exists, format!("{}: the file exists already", path.display()));
             return Err(error.with_hint(Remedy::Replace).or_hint("choose another folder"));
         }

@@ -180,6 +180,7 @@ impl Session {
     /// Warns about environment variables that look like ours but that nothing reads.
     pub fn warn_of_misspelt_variables(&self) {
         for (name, meant) in Environment::process().misspelt() {
+            let name = terminal::one_line(name);
             self.say(&format!("warning: the environment variable {name} is not read\nhint: did you mean {meant}?"));
         }
     }
@@ -209,7 +210,7 @@ impl Session {
             return;
         }
         let place = config::default_file(&Environment::process());
-        let place = place.map_or_else(String::new, |place| format!(", or move it to {}", place.display()));
+        let place = place.map_or_else(String::new, |place| format!(", or move it to {}", terminal::name(&place)));
         self.say(&format!("note: {0} in this folder is not read; use --config {0}{place}", config::FILE_NAME));
     }
 

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use melisma::output;
-use melisma::{Error, Result};
+use melisma::runtime::machine::had_stdout;
+use melisma::{Error, Kind, Result};
 
 /// Writes `text` to stdout. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
@@ -22,9 +23,18 @@ pub fn write(bytes: &[u8]) -> Result<()> {
 
 /// Writes raw bytes to stdout. A closed pipe is an error.
 pub fn send(bytes: &[u8]) -> Result<()> {
+    check_stdout()?;
     let mut stdout = io::stdout().lock();
     let sent = stdout.write_all(bytes).and_then(|()| stdout.flush());
     sent.map_err(|error| output::failed(Path::new("stdout"), error))
+}
+
+/// Fails if the process was started without a stdout: what is written would be lost without a word.
+pub fn check_stdout() -> Result<()> {
+    match had_stdout() {
+        true => Ok(()),
+        false => Err(Error::new(Kind::Io, "stdout: it is closed").with_hint("send it to a file or to /dev/null")),
+    }
 }
 
 /// Whether `error` means that the reader closed the pipe, which may happen at any time.
@@ -41,6 +51,11 @@ pub fn say(text: &str) {
 /// `text` with every control character escaped except newlines and tabs.
 pub fn visible(text: &str) -> String {
     escaped(text, |c| c == '\n' || c == '\t')
+}
+
+/// `path` on one line.
+pub fn name(path: &Path) -> String {
+    one_line(&path.display().to_string())
 }
 
 /// `text` on one line: newlines are escaped too.

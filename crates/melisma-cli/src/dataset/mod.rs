@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{DatasetArgs, DatasetCommand};
 use crate::session::Session;
+use crate::terminal;
 
 /// The device reported by commands that only read and write files.
 const HOST: &str = "cpu";
@@ -72,7 +73,8 @@ fn lines_info(session: &Session, path: &Path) -> Result<()> {
 /// One attribute per line.
 fn shown(attributes: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
-        format!("{name}: {}\n", value.as_str().map_or(value.to_string(), str::to_owned))
+        let line = format!("{name}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
+        terminal::one_line(&line) + "\n"
     };
     attributes.iter().map(line).collect()
 }
@@ -87,7 +89,7 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
     let verified = dataset::verify(path, session.config.threads.value.count(), &budget)?;
     if !verified.unhashed.is_empty() {
         let columns = verified.unhashed.join(", ");
-        session.say(&format!("note: {}: its format records no hash of {columns}", path.display()));
+        session.say(&format!("note: {}: its format records no hash of {columns}", terminal::name(path)));
     }
     let text = || {
         format!(

@@ -65,7 +65,8 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
             false => (wall_seconds * threads as f64, count(threads as u64, "thread")),
         };
         let bytes = match stage {
-            Stage::Read | Stage::ToDevice => counters.bytes_read,
+            Stage::Read => counters.bytes_read,
+            Stage::ToDevice => counters.bytes_sent,
             Stage::FromDevice | Stage::Write => counters.bytes_written,
             Stage::Compute | Stage::Wait => 0,
         };

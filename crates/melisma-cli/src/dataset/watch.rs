@@ -2,19 +2,23 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::dataset::{self, Counters, Input, Inputs, Outcome, Request};
-use melisma::output;
+use melisma::output::{self, Existing};
+use melisma::runtime::thread;
 use melisma::text::count;
 use melisma::{Error, Result};
 
 use crate::session::Session;
+use crate::terminal;
 
 /// Failures listed in the text output.
 const MAX_SHOWN: usize = 10;
+/// How often progress is drawn.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Finds the input files, and says what was left out.
 pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> {
@@ -22,7 +26,7 @@ pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> 
     if let Some(trace) = &session.config.trace.value {
         output::refuse_among(trace, inputs.files.iter().map(Input::path))?;
     }
-    inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {line}")));
+    inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {}", terminal::one_line(line))));
     Ok(inputs)
 }
 
@@ -46,7 +50,9 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.len() > outcome.clipped {
         session.refused_some();
     }
-    let list = format!("{}.failures.jsonl", place.display());
+    // Beside the dataset itself if `place` is a link.
+    let place = output::target(place, Existing::Replace).unwrap_or_else(|_| place.to_owned());
+    let list = format!("{}.failures.jsonl", terminal::name(&place));
     let is = |n: usize, one: &str, many: &str| if n == 1 { one.to_owned() } else { many.to_owned() };
     let mut kinds = Vec::new();
     let n = outcome.files_failed();
@@ -73,7 +79,7 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
     let it_is = is(outcome.failures.len(), "it is", "they are");
     session.say(&format!("{}; {it_is} listed in {list}", kinds.join(", ")));
     for failure in outcome.failures.iter().take(MAX_SHOWN) {
-        session.say(&format!("  {}: {}", failure.path, failure.message));
+        session.say(&format!("  {}", terminal::one_line(&format!("{}: {}", failure.path, failure.message))));
     }
 }
 
@@ -85,13 +91,18 @@ pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
     }
     let bar = ProgressBar::new_spinner();
     bar.set_message("reading headers");
-    bar.enable_steady_tick(Duration::from_millis(100));
     let (planned, plan) = mpsc::channel();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (bar, counters, is_done) = (&bar, &counters, &is_done);
-        scope.spawn(move || {
-            let Ok((rows, resumed, samples_per_second, refused)) = plan.recv() else { return };
+        let show = move || {
+            let (rows, resumed, samples_per_second, refused) = loop {
+                match plan.recv_timeout(TICK) {
+                    Ok(planned) => break planned,
+                    Err(RecvTimeoutError::Timeout) => bar.tick(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            };
             draw(bar, rows, resumed);
             let start = std::time::Instant::now();
             while !is_done.load(Relaxed) {
@@ -104,9 +115,10 @@ pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
                     "{:.0} files/s  {speed:.0}x realtime  {failed} failed",
                     now.files as f64 / seconds
                 ));
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(TICK);
             }
-        });
+        };
+        thread::start_in(scope, show)?;
         let rate = request.feature.sample_rate();
         let outcome = dataset::build(request, counters, move |plan, resumed| {
             // The progress thread may have ended already.

@@ -10,6 +10,7 @@ use melisma::{Error, Kind, Result};
 
 use crate::input::is_pipe;
 use crate::interrupt;
+use crate::terminal::{self, check_stdout};
 
 /// A file or pipe of samples. If a signal ends the process, the signal thread saves the file.
 pub struct Sink {
@@ -52,6 +53,7 @@ impl Place {
             return Err(Error::invalid("stdout is a terminal, which cannot show WAV")
                 .with_hint("send it to a player, as in `melisma ... -o - | aplay`, or name a file"));
         }
+        check_stdout()?;
         Ok(Self::Stdout(io::stdout()))
     }
 
@@ -161,8 +163,8 @@ impl State {
         }
         let seconds = n_samples as f64 / f64::from(layout.sample_rate);
         let Ok(Place::File(file)) = writer.seal() else { return None };
-        let path = partial_name(file.path());
-        let said = format!("the first {seconds:.2} s of audio are in {}", path.display());
+        let path = partial_name(file.target());
+        let said = format!("the first {seconds:.2} s of audio are in {}", terminal::name(&path));
         file.commit_as(path).ok().map(|()| said)
     }
 }

@@ -24,6 +24,7 @@ use serde_json::json;
 
 use crate::args::DemoArgs;
 use crate::session::Session;
+use crate::terminal;
 
 /// Does one job and returns its part of the page.
 type Step = fn(&Session) -> Result<Chapter>;
@@ -73,7 +74,7 @@ pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     let text = || {
         let line =
             |step: &Done| format!("{:<10} {}\n", step.name, duration::show(Duration::from_secs_f64(step.seconds)));
-        done.iter().map(line).collect::<String>() + &format!("report     {}\n", path.display())
+        done.iter().map(line).collect::<String>() + &format!("report     {}\n", terminal::name(&path))
     };
     session.print(&engine.device, text, json!({ "steps": steps, "report": path.display().to_string() }))
 }
@@ -103,6 +104,6 @@ fn open(session: &Session, path: &Path) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let started = Command::new(opener).arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Err(error) = started {
-        session.say(&format!("note: {opener}: {error}; open {} yourself", path.display()));
+        session.say(&format!("note: {opener}: {error}; open {} yourself", terminal::name(path)));
     }
 }

@@ -16,6 +16,7 @@ use crate::decode::{Place, partial_name};
 use crate::input::is_pipe;
 use crate::interrupt;
 use crate::session::Session;
+use crate::terminal;
 
 /// A file or pipe of tokens. If a signal ends the process, the signal thread saves a file of text.
 pub struct Sink<'a> {
@@ -45,7 +46,7 @@ pub struct Work<'a> {
 /// Opens `path`, or stdout for `-`.
 pub fn open(session: &Session, path: &Path) -> Result<Place> {
     match is_pipe(path) {
-        true => Ok(Place::Stdout(io::stdout())),
+        true => terminal::check_stdout().map(|()| Place::Stdout(io::stdout())),
         false => OutputFile::create(path, session.existing).map(Place::File),
     }
 }
@@ -120,8 +121,8 @@ impl State {
         if self.n_frames == 0 || !file.is_seekable() {
             return None;
         }
-        let path = partial_name(file.path());
-        let said = format!("the first {} are in {}", count(self.n_frames, "frame"), path.display());
+        let path = partial_name(file.target());
+        let said = format!("the first {} are in {}", count(self.n_frames, "frame"), terminal::name(&path));
         file.commit_as(path).ok().map(|()| said)
     }
 }

@@ -9,6 +9,7 @@ use super::resource::{Resources, bar};
 use super::target::{Spool, at_input};
 use crate::args::PackArgs;
 use crate::session::Session;
+use crate::terminal;
 
 /// Packs `input` into `path`, and lists the content.
 pub fn pack_file(
@@ -27,7 +28,11 @@ pub fn pack_file(
         false => None,
     };
     if let Some(names) = converted.as_ref().map(Converted::left_out).filter(|names| !names.is_empty()) {
-        session.say(&format!("note: {}: left out, not tensors of the model: {}", input.display(), names.join(", ")));
+        session.say(&format!(
+            "note: {}: left out, not tensors of the model: {}",
+            terminal::name(input),
+            terminal::one_line(&names.join(", "))
+        ));
     }
     let source: &dyn ReadAt = converted.as_ref().map_or(&file, |converted| converted);
     let base = args.delta.as_deref().map(open).transpose()?;

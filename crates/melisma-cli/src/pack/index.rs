@@ -48,7 +48,7 @@ pub fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
 
 /// Checks all outputs before the first shard, so that the last one cannot fail because it exists.
 pub fn refuse_existing(session: &Session, mut outputs: impl Iterator<Item = PathBuf>) -> Result<()> {
-    match outputs.find(|path| session.existing == Existing::Refuse && path.exists()) {
+    match outputs.find(|path| session.existing == Existing::Refuse && path.symlink_metadata().is_ok()) {
         Some(path) => Err(Error::invalid(format!("{}: the file exists already", path.display()))
             .with_hint(Remedy::Replace)
             .or_hint("move it away")),

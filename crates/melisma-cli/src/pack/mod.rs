@@ -16,7 +16,7 @@ use crate::args::PackArgs;
 use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
 use crate::session::Session;
-use crate::terminal::is_closed_pipe;
+use crate::terminal::{self, is_closed_pipe};
 use file::{check, pack_file};
 use resource::{Resources, length, print};
 
@@ -59,7 +59,7 @@ fn test(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Result
     let base = args.delta.as_deref().map(open).transpose()?;
     let archive = resources.archive(&file, &args.input, base.as_ref())?;
     check(session, resources, &archive).map_err(|error| failed_check(error).at(args.input.display()))?;
-    let text = format!("{}: whole, every hash is right\n", args.input.display());
+    let text = format!("{}: whole, every hash is right\n", terminal::name(&args.input));
     print(session, resources.device, text, show::tested(&archive, length(&file))?)
 }
 

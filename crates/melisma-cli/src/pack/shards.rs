@@ -16,6 +16,7 @@ use super::show;
 use crate::args::PackArgs;
 use crate::dataset::watch;
 use crate::session::Session;
+use crate::terminal;
 
 /// Packs, tests or lists every shard of the index.
 pub fn pack(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Result<()> {
@@ -89,7 +90,7 @@ fn test(session: &Session, resources: &Resources<'_>, index: &Index) -> Result<(
         check(session, resources, &archive).map_err(|error| error.at(path.display()))?;
         files.push(named(show::tested(&archive, length(file))?, &path));
     }
-    let text = format!("{}: {}, whole, every hash is right\n", index.path.display(), count(files.len()));
+    let text = format!("{}: {}, whole, every hash is right\n", terminal::name(&index.path), count(files.len()));
     print(session, resources.device, text, totals(&index.path, files).1)
 }
 

@@ -8,6 +8,8 @@ use melisma::text::size;
 use melisma::text::table::{Align, Table};
 use serde_json::{Value, json};
 
+use crate::terminal;
+
 /// One file after packing.
 pub fn packed(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
     let Packed { source_len, packed_len, encode_seconds } = *packed;
@@ -24,7 +26,7 @@ pub fn packed_line(path: &Path, packed: &Packed) -> String {
     let Packed { source_len, packed_len, .. } = *packed;
     format!(
         "{}: {} to {} ({:.2} %), verified\n",
-        path.display(),
+        terminal::name(path),
         size::show(source_len),
         size::show(packed_len),
         100.0 * ratio(packed_len, source_len)
@@ -66,7 +68,7 @@ pub fn table(files: &[Vec<TensorInfo>], [bytes_in, bytes_out]: [u64; 2]) -> Stri
     for info in files.iter().flatten() {
         let entry = &info.entry;
         table.push([
-            entry.name.clone(),
+            terminal::one_line(&entry.name),
             entry.dtype.clone(),
             format!("{:?}", entry.shape),
             entry.len().to_string(),

@@ -7,15 +7,18 @@ use std::path::Path;
 
 use melisma::output::{self, OutputFile};
 use melisma::pack::Append;
+use melisma::runtime::machine::had_stdout;
 use melisma::{Error, Result};
 
 use crate::input::is_pipe;
 use crate::session::Session;
+use crate::terminal::check_stdout;
 
 /// Rejects output to a terminal, and the removal of a source whose replacement cannot be checked.
 pub fn check(path: &Path, rm: Option<&str>) -> Result<()> {
     match rm {
         _ if !is_pipe(path) => Ok(()),
+        _ if !had_stdout() => check_stdout(),
         Some(flag) => Err(Error::invalid(format!("{flag} with a pipe: what leaves through it cannot be checked"))
             .with_hint("name a file with -o")),
         None if io::stdout().is_terminal() => {

@@ -19,7 +19,7 @@ use super::piece;
 use crate::args::SynthArgs;
 use crate::dataset::watch;
 use crate::session::Session;
-use crate::{interrupt, progress};
+use crate::{interrupt, progress, terminal};
 
 /// A clip's length without `--seconds`.
 const DEFAULT_SECONDS: f64 = 10.0;
@@ -48,7 +48,7 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let n_clips = part.len() as u64;
     let choice = choose(session, args, per_clip.map(|seconds| seconds * n_clips as f64))?;
     output::create_directory(&args.output)?;
-    let folder = args.output.display().to_string();
+    let folder = terminal::name(&args.output);
     interrupt::keep_with(move || {
         Some(format!("the finished clips stay in {folder}; run the same command again to resume"))
     });

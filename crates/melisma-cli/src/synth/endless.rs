@@ -15,6 +15,7 @@ use crate::args::SynthArgs;
 use crate::input::is_pipe;
 use crate::progress;
 use crate::session::Session;
+use crate::terminal::is_closed_pipe;
 
 /// The loudness of `--loudness` when it is left out.
 const DEFAULT_LOUDNESS: &str = "-18";
@@ -31,7 +32,10 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let Length::Samples(n_samples) = order.length else { return Err(Error::invalid("--endless needs --seconds")) };
     let config = EngineConfig { sample_rate: args.rate, ..EngineConfig::default() };
     let (mut music, _remote) = Endless::new(style, seed(piece::seed_text(args)), config)?;
-    let mut sink = Sink::create(&args.output, order.layout)?;
+    let mut sink = match Sink::create(&args.output, order.layout) {
+        Err(error) if is_closed_pipe(&error) => return Ok(()),
+        sink => sink?,
+    };
     let (start, bar) = (Instant::now(), progress::bar(session, Some(n_samples)));
     let mut meter = Meter::new(args.rate);
     let (mut left_over, mut n_notes, mut voices, mut scratch) = (n_samples, 0, 0, Vec::new());
@@ -41,13 +45,19 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
         let n = block.left.len().min(usize::try_from(left_over).unwrap_or(usize::MAX));
         meter.push(&block.left[..n], &block.right[..n]);
         interleave(&block.left[..n], &block.right[..n], &mut scratch);
-        sink.write(&scratch)?;
+        match sink.write(&scratch) {
+            Err(error) if is_closed_pipe(&error) => return Ok(()),
+            written => written?,
+        }
         left_over -= n as u64;
         bar.inc(n as u64);
         voices = voices.max(music.stream().engine().active());
     }
     bar.finish_and_clear();
-    sink.finish()?;
+    match sink.finish() {
+        Err(error) if is_closed_pipe(&error) => return Ok(()),
+        ended => ended?,
+    }
     let rendered = Rendered {
         voices,
         dropped: music.stream().engine().dropped(),

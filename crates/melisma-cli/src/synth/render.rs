@@ -94,7 +94,7 @@ impl Order {
     fn check_capture(&self, folder: &Path) -> Result<()> {
         let paths = ["capture.wav", "capture.json"].map(|name| folder.join(name));
         paths.iter().try_for_each(|path| output::refuse_input(path))?;
-        match paths.into_iter().find(|path| path.exists()) {
+        match paths.into_iter().find(|path| path.symlink_metadata().is_ok()) {
             Some(path) if self.layout.existing == Existing::Refuse => {
                 Err(Error::invalid(format!("{}: there already", path.display()))
                     .with_hint(Remedy::Replace)

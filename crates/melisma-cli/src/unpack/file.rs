@@ -15,7 +15,7 @@ use crate::input::is_pipe;
 use crate::pack::resource::{Resources, bar, length, print};
 use crate::pack::target::{self, Target, at_input};
 use crate::session::Session;
-use crate::terminal::is_closed_pipe;
+use crate::terminal::{self, is_closed_pipe};
 
 /// Unpacks one file, or a part of it.
 pub fn one(session: &Session, resources: &Resources<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn one(session: &Session, resources: &Resources<'_>, args: &UnpackArgs, [inp
         std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;
     }
     let seconds = begin.elapsed().as_secs_f64();
-    let text = format!("{}: {}, every hash is right\n", path.display(), size::show(bytes_out));
+    let text = format!("{}: {}, every hash is right\n", terminal::name(path), size::show(bytes_out));
     if is_pipe(path) {
         session.say(text.trim_end());
         return Ok(());

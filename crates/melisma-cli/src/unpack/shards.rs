@@ -11,6 +11,7 @@ use crate::args::UnpackArgs;
 use crate::pack::index::{count, named, refuse, refuse_existing, totals};
 use crate::pack::resource::{Resources, print};
 use crate::session::Session;
+use crate::terminal;
 
 /// Unpacks every shard of a packed index, or one tensor from its shard.
 pub fn unpack(session: &Session, resources: &Resources<'_>, args: &UnpackArgs) -> Result<()> {
@@ -39,6 +40,6 @@ pub fn unpack(session: &Session, resources: &Resources<'_>, args: &UnpackArgs) -
         files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
     }
     index.write(&path, unpacked_name, session.existing)?;
-    let text = format!("{}: {}, every hash is right\n", path.display(), count(files.len()));
+    let text = format!("{}: {}, every hash is right\n", terminal::name(&path), count(files.len()));
     print(session, resources.device, text, totals(&path, files).1)
 }
