@@ -1,5 +1,7 @@
 //! A machine without CUDA: every way to ask for it is a plain error. Where there is a driver, this prints SKIPPED.
 
+use std::io::Write;
+
 use melisma_kernels::{Device, Kind};
 
 use melisma_kernels::device::cuda;
@@ -10,7 +12,7 @@ use melisma_kernels::device::nvtx;
 fn absent_libraries_are_errors() {
     let probe = cuda::probe();
     match Device::cuda(0) {
-        Ok(_) => println!("SKIPPED: this machine has a GPU"),
+        Ok(_) => writeln!(std::io::stdout(), "SKIPPED: absent_libraries_are_errors: this machine has a GPU").unwrap(),
         Err(error) => {
             assert_eq!(error.kind(), Kind::Device);
             assert!(error.hint().is_some(), "{error}");

@@ -1,6 +1,8 @@
 //! NVTX ranges of a run on a device, seen through the host shim's NVTX library: `cargo xtask check shim` puts it on the
 //! loader's path and names the file that it writes.
 
+mod gpu;
+
 use melisma::runtime::SelfCheck;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
@@ -8,7 +10,7 @@ use melisma::trace::{Collector, Nvtx};
 
 #[test]
 fn ranges_are_emitted_and_closed_on_cuda() {
-    let Some(log) = std::env::var_os("MELISMA_SHIM_NVTX") else { return println!("SKIPPED: no host shim") };
+    let Some(log) = std::env::var_os("MELISMA_SHIM_NVTX") else { return gpu::skip("no host shim") };
     Collector::with_ranges(Box::new(Nvtx)).install().unwrap();
     let budget = Budget::unlimited();
     let queue = Device::cuda(0).unwrap().queue(&budget).unwrap();

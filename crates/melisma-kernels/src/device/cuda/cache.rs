@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_damaged_entry_is_made_again_and_a_bad_folder_is_done_without() {
-        let Ok(crate::Device::Cuda(cuda)) = crate::Device::cuda(0) else { return println!("SKIPPED: no CUDA") };
+        let Ok(crate::Device::Cuda(cuda)) = crate::Device::cuda(0) else { return crate::suite::skip("no CUDA") };
         let folder = tempfile::tempdir().unwrap();
         let target = Target { device: cuda.name(), architecture: cuda.architecture(), driver_version: 1 };
         let source = crate::convert::cuda::SOURCE;
