@@ -7,7 +7,6 @@ mod sound;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
 use ::melisma::dataset::store::Store;
 use corpus_files::{corpus, encode, lines, model};
@@ -138,10 +137,7 @@ fn a_file_that_shrinks_while_it_is_verified_fails_alone() {
             store.read(store.layout.column("codes").unwrap(), 0, &mut codes).is_ok() && codes != [0; 14]
         })
     };
-    while !has_codes() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before its codes were seen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    melisma::wait_until(&mut child, has_codes);
     std::fs::OpenOptions::new().write(true).open(&long).unwrap().set_len(44).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let failures = lines(&sandbox, "a.safetensors.failures.jsonl");
@@ -176,4 +172,18 @@ fn decoded_audio_is_measured_and_files_below_the_limit_are_listed() {
     // The limit is not a part of the plan.
     assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors", "--verify-audio", "--min-snr", "-99"]).0, 0);
     assert_eq!(sandbox.run(&["dataset", "verify", "a.safetensors"]).code, 0);
+}
+
+#[test]
+fn clipped_files_alone_are_no_failure() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    std::fs::write(sandbox.path("w/loud.wav"), wav(24_000, &vec![1.0; 5000])).unwrap();
+    let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
+    assert_eq!(
+        (code, told["files_clipped"].as_u64(), told["files_failed"].as_u64()),
+        (0, Some(1), Some(0)),
+        "{stderr}"
+    );
+    assert_eq!(lines(&sandbox, "a.jsonl.failures.jsonl").len(), 1);
 }

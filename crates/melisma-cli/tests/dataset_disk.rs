@@ -34,16 +34,47 @@ impl Drop for Disk {
     }
 }
 
-#[test]
-fn a_full_disk_ends_with_a_clear_error_and_a_resumable_state() {
-    let sandbox = Sandbox::new();
+/// The stocked folder `w`.
+fn corpus(sandbox: &Sandbox) {
     std::fs::create_dir(sandbox.path("w")).unwrap();
     for i in 0..60 {
         std::fs::write(sandbox.path(&format!("w/{i:03}.wav")), wav(22_050, &noise(i, 11_025))).unwrap();
     }
+}
+
+/// `ulimit -f`, which any user may lower: the signal is an error too.
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox);
+    let model = melisma::golden_file("snac/tiny24/model.safetensors");
+    for line in [
+        "dataset build w -o a.h5 --segment 500ms --device cpu",
+        "dataset build w -o a.h5 --segment 500ms --device cpu --technique writes=mapped",
+        "synth preset:focus --seconds 3 -o a.wav --device cpu",
+        "synth preset:focus --seconds 3 -o a.flac --device cpu",
+        "mel w/000.wav -o a.npy",
+        &format!("pack {model} -o a.safetensors"),
+    ] {
+        let program = sandbox.command(&[]);
+        let mut command = Command::new("sh");
+        // Blocks of 512 or 1024 bytes, depending on the shell.
+        command.args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]).arg(program.get_program()).args(line.split(' '));
+        command.current_dir(sandbox.directory.path()).env("HOME", sandbox.directory.path());
+        let ran = melisma::Ran::from(command.output().unwrap());
+        assert_eq!(ran.code, 4, "{line}: {ran:?}");
+        assert!(ran.stderr.contains("File too large") && ran.stderr.contains("\nhint: raise the limit"), "{ran:?}");
+        assert!(!sandbox.files().iter().any(|name| name.starts_with("a.") && !name.starts_with("a.h5.")), "{line}");
+    }
+    assert_eq!(sandbox.line("dataset build w -o a.h5 --segment 500ms --device cpu").code, 0);
+}
+
+#[test]
+fn a_full_disk_ends_with_a_clear_error_and_a_resumable_state() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox);
     let Some(disk) = Disk::new(sandbox.path("disk")) else {
-        println!("SKIPPED: no right to mount a file system");
-        return;
+        return melisma::skip("no right to mount a file system");
     };
     let build = |output: &str, more: &[&str]| {
         let mut args = vec!["dataset", "build", "w", "-o", output, "--segment", "500ms", "--device", "cpu"];

@@ -214,7 +214,6 @@ fn the_round_trip_is_measured() {
     assert!(read(&sandbox, "out.txt") == tokens, "the tokens are kept");
 }
 
-#[cfg(unix)]
 #[test]
 fn an_interrupt_keeps_finished_frames() {
     let sandbox = Sandbox::new();
@@ -227,11 +226,8 @@ fn an_interrupt_keeps_finished_frames() {
     stdin.write_all(&live_header(u32::MAX)).unwrap();
     stdin.write_all(&bytes[44..]).unwrap();
     let partial = sandbox.path("out.txt.partial");
-    while std::fs::read_to_string(&partial).map_or(0, |text| text.lines().count()) < 5 {
-        assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    melisma::wait_until(&mut child, || std::fs::read_to_string(&partial).is_ok_and(|text| text.lines().count() >= 5));
+    melisma::send(&child, "-INT");
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!(ran.code, 130, "{}", ran.stderr);
     assert_eq!(sandbox.files(), ["in.wav", "out.partial.txt", "whole.txt"]);

@@ -110,7 +110,6 @@ fn refuses_input(sandbox: &Sandbox, line: &str) {
     assert!(ran.stderr.contains(told), "{line}: {}", ran.stderr);
 }
 
-#[cfg(unix)]
 #[test]
 fn no_output_replaces_an_input() {
     let sandbox = Sandbox::new();
@@ -185,7 +184,6 @@ fn no_output_replaces_an_input() {
 }
 
 /// Names of outputs that the command makes itself, and inputs that another input names.
-#[cfg(unix)]
 #[test]
 fn no_derived_output_replaces_an_input() {
     let sandbox = Sandbox::new();
@@ -270,7 +268,6 @@ fn is_harmless(text: &str) -> bool {
     text.chars().all(|c| c == '\n' || !c.is_control())
 }
 
-#[cfg(unix)]
 #[test]
 fn names_cannot_steer_a_terminal() {
     let sandbox = Sandbox::new();

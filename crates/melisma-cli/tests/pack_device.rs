@@ -28,7 +28,7 @@ fn sandbox() -> Option<Sandbox> {
     assert_eq!(sandbox.run(&["pack", "model.safetensors", "--gpu-index"]).code, 0);
     let probe = on_gpu(&sandbox, &["pack", "-t", "model.packed.safetensors"]);
     if probe.code == 4 && std::env::var_os("REQUIRE_CUDA").is_none() {
-        println!("SKIPPED: no GPU");
+        melisma::skip("no GPU");
         return None;
     }
     assert_eq!(probe.code, 0, "{}", probe.stderr);

@@ -46,6 +46,7 @@ impl Sandbox {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
+        hear_signals();
         let mut command = Command::new(env!("CARGO_BIN_EXE_melisma"));
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("MELISMA_") || name.to_string_lossy().starts_with("XDG_") {
@@ -71,7 +72,7 @@ impl Sandbox {
             return Some(command);
         }
         assert!(std::env::var("REQUIRE_CUDA").map_or(true, |value| value != "1"), "{}", found.stderr);
-        println!("SKIPPED: {}", found.stderr);
+        skip(found.stderr);
         None
     }
 
@@ -92,11 +93,8 @@ impl Sandbox {
 
     /// Waits until `child` has made the file `name`, and sends it `signal`.
     pub fn signal_at(&self, child: &mut Child, name: &str, signal: &str) {
-        while !self.path(name).exists() {
-            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        wait_until(child, || self.path(name).exists());
+        send(child, signal);
     }
 
     /// Runs with `-v`, whose table on stderr says what memory was held.
@@ -122,6 +120,41 @@ impl Sandbox {
         names.sort();
         names
     }
+}
+
+/// Lets the programs that are started hear SIGINT, SIGTERM and SIGHUP, even if these tests were started
+/// where they are ignored: a program inherits what is ignored, but no handlers. The handlers end this
+/// process as the signals would.
+fn hear_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let always = std::sync::Arc::new(true.into());
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, always).unwrap();
+        }
+    });
+}
+
+/// Waits until `is_due`, while `child` must not end.
+pub fn wait_until(child: &mut Child, is_due: impl Fn() -> bool) {
+    while !is_due() {
+        assert!(child.try_wait().unwrap().is_none(), "ended too early");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+pub fn send(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Says that the test that runs on this thread does not test: past the harness, which hides what a test
+/// prints. `cargo xtask check` counts these lines.
+pub fn skip(why: impl std::fmt::Display) {
+    use std::io::Write;
+    let (thread, why) = (std::thread::current(), why.to_string());
+    let name = thread.name().unwrap_or("a test");
+    let _ = writeln!(std::io::stdout(), "SKIPPED: {name}: {}", why.lines().next().unwrap_or_default());
 }
 
 impl From<Output> for Ran {
