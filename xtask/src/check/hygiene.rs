@@ -11,6 +11,7 @@ mod room;
 mod rust;
 mod safety;
 mod size;
+mod thread;
 mod word;
 
 use super::outcome::Outcome;
@@ -39,6 +40,7 @@ const RULES: &[Rule] = &[
     safety::problems,
     golden::problems,
     link::problems,
+    thread::problems,
 ];
 
 pub fn check() -> Result<Outcome> {
