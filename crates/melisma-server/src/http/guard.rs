@@ -3,9 +3,11 @@
 //! A web page that a user visits can send requests to servers on the user's machine. The `Host` of
 //! such a request is the page's own name (DNS rebinding), or its `Origin` is the page. Both are
 //! checked against what this server is called, so a server without a key answers no foreign page.
+//! Pictures, sounds and links have no `Origin`; browsers say in `Sec-Fetch-Site` where those come from,
+//! and only a link to the page itself may come from elsewhere.
 
 use std::hint::black_box;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
@@ -16,6 +18,14 @@ use super::failure::Failure;
 
 /// The prefix of the subprotocol in which browsers send the key.
 const KEY_PROTOCOL: &str = "melisma.key.";
+
+/// Where a request comes from, how and for what, as browsers say it.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// The path that other sites may link to.
+const PAGE: &str = "/";
 
 /// Before the key in `Authorization`, in any case of letters.
 const SCHEME: &[u8] = b"Bearer ";
@@ -41,7 +51,7 @@ pub enum Caller {
 }
 
 impl Guard {
-    /// Checks `Host` and `Origin` of a request that came in at the address `local`.
+    /// Checks `Host`, `Origin` and `Sec-Fetch-Site` of a request that came in at the address `local`.
     ///
     /// # Errors
     /// 403 for foreign names and pages, 400 for a missing or repeated `Host`.
@@ -55,14 +65,16 @@ impl Guard {
                 return Err(foreign());
             }
         }
-        let Some(origin) = one(headers, ORIGIN)? else { return Ok(Caller::Own) };
-        let origin = origin.to_str().unwrap_or_default();
-        let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        if page.is_some_and(|page| page.eq_ignore_ascii_case(host.as_str())) {
-            return Ok(Caller::Own);
+        let origin = one(headers, ORIGIN)?.map(|origin| origin.to_str().unwrap_or_default());
+        if origin.is_some_and(|origin| self.allow_origins.iter().any(|allowed| allowed == origin)) {
+            return Ok(Caller::AllowedPage);
         }
-        match self.allow_origins.iter().any(|allowed| allowed == origin) {
-            true => Ok(Caller::AllowedPage),
+        let is_own = |origin: &str| {
+            let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            page.is_some_and(|page| page.eq_ignore_ascii_case(host.as_str()))
+        };
+        match origin.is_none_or(is_own) && (!is_elsewhere(headers)? || is_link(uri, headers)?) {
+            true => Ok(Caller::Own),
             false => {
                 let message = "this page may not use the server";
                 Err(Failure::new(StatusCode::FORBIDDEN, "foreign_origin", message).and_close())
@@ -71,13 +83,21 @@ impl Guard {
     }
 
     fn is_own(&self, name: &Authority, local: SocketAddr) -> bool {
-        if name.as_str().contains('@') {
+        // A name without a port, or with an empty one, is that of any.
+        let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok();
+        let port = name.as_str().strip_prefix(name.host()).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+        if port.is_none_or(|port| !port.is_empty() && !is_port(port)) {
             return false;
         }
-        let host = name.host().trim_start_matches('[').trim_end_matches(']');
-        let is_local = match host.parse::<IpAddr>() {
-            Ok(address) => address == local.ip(),
-            Err(_) => host.eq_ignore_ascii_case("localhost"),
+        let in_brackets = name.host().strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let address = match in_brackets {
+            Some(host) => host.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+            None => name.host().parse::<Ipv4Addr>().ok().map(IpAddr::from),
+        };
+        let is_local = match address {
+            // A socket for both kinds of addresses has those of IPv4 as a part of IPv6.
+            Some(address) => address.to_canonical() == local.ip().to_canonical(),
+            None => name.host().eq_ignore_ascii_case("localhost"),
         };
         let is_listed =
             |allowed: &String| allowed.eq_ignore_ascii_case(name.as_str()) || allowed.eq_ignore_ascii_case(name.host());
@@ -107,6 +127,18 @@ impl Guard {
             }
         }
     }
+}
+
+/// Whether a browser says that a page of another origin asks. A page of the same site but another origin is
+/// one as well: any server of this machine, or a neighbour of this server's name.
+fn is_elsewhere(headers: &HeaderMap) -> Result<bool, Failure> {
+    Ok(one(headers, SITE)?.is_some_and(|site| site == "cross-site" || site == "same-site"))
+}
+
+/// Whether somebody followed a link to the page, which then fills the window: no frame, no picture.
+fn is_link(uri: &Uri, headers: &HeaderMap) -> Result<bool, Failure> {
+    let is_navigation = one(headers, MODE)?.is_some_and(|mode| mode == "navigate");
+    Ok(uri.path() == PAGE && is_navigation && one(headers, DESTINATION)?.is_none_or(|what| what == "document"))
 }
 
 /// The only header of that name.
