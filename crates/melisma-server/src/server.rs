@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use melisma::runtime::thread;
 use melisma::{Error, Result};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -13,6 +14,7 @@ use tokio::time::sleep;
 use crate::app::{App, Decoder, Limits};
 use crate::http::accept::{Door, accept};
 use crate::http::guard::Guard;
+use crate::http::refusal::Refuse;
 use crate::key;
 use crate::live::Band;
 use crate::log::Log;
@@ -79,12 +81,15 @@ impl Server {
             .with_hint("give a key with --api-key-file or MELISMA_API_KEY, or use 127.0.0.1"));
         }
         let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another port");
+        // One more for work that blocks. Without its threads the runtime panics.
+        thread::probe(threads.max(1) + 1)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads.max(1)).enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("the server's threads", error))?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
         let app = Arc::new(App::new(settings, stopped));
+        app.log.start(&app.metrics)?;
         Ok(Self { runtime, listener, address, app, stop: Stopper { stop: Arc::new(stop) }, threads })
     }
 
@@ -111,22 +116,26 @@ impl Server {
     /// Those of `load`.
     pub fn run(self, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
         let Self { runtime, listener, app, stop, threads, .. } = self;
-        let door = Door { admission: app.connections.clone(), times: app.limits.times, stop: app.stop.clone() };
+        let shared = Arc::clone(&app);
+        let refuse = Refuse::new(move |failure| route::refuse(&shared, failure));
+        let (admission, times) = (app.connections.clone(), app.limits.times);
+        let door = Door { admission, times, stop: app.stop.clone(), refuse };
         let shared = Arc::clone(&app);
         let answer = move |request, connection| route::answer(Arc::clone(&shared), request, connection);
         let accepting = runtime.spawn(accept(listener, door, answer));
-        if let Err(error) = prepare(&app, threads, load) {
-            stop.drain();
-            return Err(error);
+        let prepared = prepare(&app, threads, load);
+        match prepared {
+            Err(_) => stop.drain(),
+            Ok(()) => runtime.block_on(async {
+                // It ends when the server drains, and never panics.
+                let _ = accepting.await;
+                while app.connections.taken() > 0 {
+                    sleep(DRAIN_POLL).await;
+                }
+            }),
         }
-        runtime.block_on(async {
-            // It ends when the server drains, and never panics.
-            let _ = accepting.await;
-            while app.connections.taken() > 0 {
-                sleep(DRAIN_POLL).await;
-            }
-        });
-        Ok(())
+        app.log.flush();
+        prepared
     }
 }
 

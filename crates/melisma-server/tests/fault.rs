@@ -49,17 +49,17 @@ impl Stage {
     fn wait_for_upstream(&self) {
         let start = Instant::now();
         while self.server.get("/v1/status").json()["streams"][0]["kind"] != "speech" || self.stand_in.n_open() == 0 {
-            assert!(start.elapsed() < Duration::from_secs(5), "it is not listed");
+            assert!(start.elapsed() < Duration::from_secs(60), "it is not listed");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Waits until `outcome` was counted, much less long than an upstream may be silent.
+    /// Waits until `outcome` was counted, and not that of an upstream that is silent for too long.
     fn wait_for(&self, outcome: &str) {
         let counted = format!("melisma_upstream_requests_total{{outcome=\"{outcome}\"}} 1\n");
         let start = Instant::now();
         while !String::from_utf8(self.server.get("/metrics").body).unwrap().contains(&counted) {
-            assert!(start.elapsed() < Duration::from_secs(5), "{outcome} is not counted");
+            assert!(start.elapsed() < Duration::from_secs(60), "{outcome} is not counted");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -128,6 +128,25 @@ fn speech_that_waits_for_its_first_audio_is_listed() {
 }
 
 #[test]
+fn a_client_that_ends_its_sending_and_leaves_later_ends_the_request() {
+    let hour = Duration::from_secs(3600);
+    let limits = Limits { first: hour, idle: hour, total: hour, ..Limits::default() };
+    let stage = Stage::new(Script::Silence, limits);
+    let mut stream = stage.server.connect();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&request("POST", "/v1/audio/speech", &[JSON], &body("pcm"))).unwrap();
+    stage.wait_for_upstream();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    // It is there, and is asked again.
+    stream.read_exact(&mut asked).unwrap();
+    drop(stream);
+    stage.wait_for("client_left");
+}
+
+#[test]
 fn a_client_that_leaves_behind_a_second_request_ends_the_first() {
     let stage = Stage::new(Script::Silence, Limits::default());
     let mut stream = stage.server.connect();
@@ -173,6 +192,8 @@ fn the_upstreams_words_are_logged_without_its_key() {
         let stage = Stage::new(Script::Raw(said.into_bytes()), Limits::default());
         let answer = stage.speak("pcm");
         assert_eq!(answer.status, 502);
+        // All events are written when a server has ended.
+        stage.server.join().unwrap();
         let events = stage.events.lock().unwrap();
         assert!(events.contains(shown) && !events.contains("sk-th"), "{events}");
         assert!(!String::from_utf8_lossy(&answer.body).contains("[key]"));

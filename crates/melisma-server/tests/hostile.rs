@@ -5,13 +5,13 @@ mod client;
 
 use std::io::Write;
 use std::net::Shutdown;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use client::{Answer, Fixture, codes, read_head, samples, tokens};
+use client::{Answer, Fixture, codes, read_head, samples, settings, tokens};
 use melisma::snac::Noise;
 use melisma_server::websocket::Message;
-use melisma_server::{Guard, Limits};
+use melisma_server::{Guard, Limits, Log, Settings};
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| {
     let limits = Limits { patience: Duration::from_millis(300), message_bytes: 1 << 20, ..Limits::default() };
@@ -144,7 +144,6 @@ fn doubtful_headers_are_refused() {
         "content-length: +5",
         "content-length: -1",
         "content-length: 0x5",
-        "content-length: 99999999999999999999",
         "transfer-encoding: chunked\r\ntransfer-encoding: identity",
         "transfer-encoding: xchunked",
         "content-length : 5",
@@ -152,12 +151,67 @@ fn doubtful_headers_are_refused() {
         "x: \0",
     ] {
         let status = status(lines, "hello");
-        assert!(matches!(status, 0 | 400 | 501), "{lines:?}: {status}");
+        assert!(matches!(status, 400 | 501), "{lines:?}: {status}");
     }
+    for length in ["9223372036854775808", "18446744073709551615", "99999999999999999999"] {
+        assert_eq!(status(&format!("content-length: {length}"), "hello"), 413, "{length}");
+    }
+    assert_eq!(status("transfer-encoding: gzip, chunked", "0\r\n\r\n"), 501);
     // A chunk's size that overflows, and one that is not a number.
     for size in ["fffffffffffffffff", "-1", "0x1", "1;\n"] {
         let status = status("transfer-encoding: chunked", &format!("{size}\r\na\r\n0\r\n\r\n"));
-        assert!(matches!(status, 0 | 400), "{size:?}: {status}");
+        assert_eq!(status, 400, "{size:?}");
+    }
+}
+
+#[test]
+fn what_is_no_request_has_an_answer_a_count_and_an_event() {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&events);
+    let log = Log::new(move |line| seen.lock().unwrap().push(line.to_owned()));
+    let server = Fixture::start(1, Settings { log, ..settings() });
+    let line = "GET /health HTTP/1.1\r\nhost: localhost\r\n";
+    let long = format!("{line}x: {}\r\n\r\n", "y".repeat(40_000));
+    let many = format!("{line}{}\r\n", "a: b\r\n".repeat(64));
+    let coded = format!("{line}transfer-encoding: gzip, chunked\r\n\r\n");
+    for (bytes, status, code) in [
+        ("GET\r\n\r\n", 400, "broken_request"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "broken_request"),
+        (&long, 431, "large_head"),
+        (&many, 431, "large_head"),
+        (&coded, 501, "transfer_encoding"),
+    ] {
+        // A good request before it has its answer first.
+        let both = server.raw((format!("{line}\r\n") + bytes).as_bytes());
+        assert_eq!(both.status, 200, "{code}");
+        let answer = server.raw(bytes.as_bytes());
+        assert_eq!((answer.status, &*answer.code()), (status, code));
+        assert!(answer.is_whole && answer.json()["error"]["message"].is_string(), "{answer:?}");
+        let (id, told) = (&answer.headers["x-request-id"], format!("\"status\":{status}"));
+        let is_it = |line: &String| line.contains(id) && line.contains(&told);
+        wait("there is no event", || events.lock().unwrap().iter().any(is_it));
+        let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+        assert!(metrics.contains(&format!("melisma_requests_total{{route=\"none\",status=\"{status}\"}} ")));
+    }
+    let full = format!("{line}x: {}\r\n\r\n", "y".repeat((32 << 10) - line.len() - 7));
+    assert_eq!((full.len(), server.raw(full.as_bytes()).status), (32 << 10, 200));
+    assert_eq!(server.raw(full.replace("x: ", "x: y").as_bytes()).status, 431);
+}
+
+#[test]
+fn a_handshake_has_to_be_one() {
+    let upgrade = "host: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n";
+    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for path in ["/v1/status", "/v1/decode", "/v1/synth?preset=focus"] {
+        let code = |version: &str, rest: &str| {
+            let answer = SERVER.raw(format!("GET {path} {version}\r\n{upgrade}{rest}").as_bytes());
+            (answer.status, answer.code())
+        };
+        assert_eq!(code("HTTP/1.0", &format!("{key}\r\n")), (400, "websocket_handshake".to_owned()));
+        let body = format!("{key}content-length: 5\r\n\r\nhello");
+        assert_eq!(code("HTTP/1.1", &body), (400, "websocket_handshake".to_owned()));
+        let wrong = "sec-websocket-key: !!!!!!!!!!!!!!!!!!!!!!==\r\nconnection: close\r\n\r\n";
+        assert_eq!(code("HTTP/1.1", wrong), (400, "websocket_key".to_owned()));
     }
 }
 

@@ -404,8 +404,9 @@ fn the_key_of_the_client_stays_here() {
     assert_eq!(answer.status, 200);
     let head = &stand_in.asked()[0].head;
     assert!(head.contains("authorization: Bearer theirs") && !head.contains("ours"), "{head}");
+    server.join().unwrap();
     let events = events.lock().unwrap();
-    assert!(!events.contains("theirs") && !events.contains("Bearer"), "{events}");
+    assert!(events.contains("upstream") && !events.contains("theirs") && !events.contains("Bearer"), "{events}");
 }
 
 #[test]

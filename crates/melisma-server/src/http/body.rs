@@ -180,6 +180,10 @@ impl Upload {
     /// # Errors
     /// The body is too large or too slow, or the client has left.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        // A length that is announced need not be waited for.
+        if self.body.size_hint().lower() > self.limit.saturating_sub(self.n_read) as u64 {
+            return Err(Failure::too_large("the body", self.limit));
+        }
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
             let slow =

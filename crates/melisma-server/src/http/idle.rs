@@ -1,10 +1,11 @@
-//! A connection that fails when no byte moves for too long, in either direction.
+//! A connection as hyper sees it: heads are checked before they are passed on, it fails when no byte moves
+//! for too long, and its end waits for clients that are still sending.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,6 +13,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::gate::{Gate, Passed};
+use super::linger::linger;
+use super::refusal::Refuse;
+use crate::admission::Place;
+
+/// Bytes per read.
+const READ_LEN: usize = 16 << 10;
 
 /// A socket with a limit on silence.
 #[derive(Debug)]
@@ -22,22 +31,49 @@ pub struct Idle {
     /// One alarm for each side: either may wait alone.
     reading: Pin<Box<Sleep>>,
     writing: Pin<Box<Sleep>>,
+    refuse: Refuse,
+    end: End,
+    /// The connection's place, which is free when its socket is.
+    _place: Arc<Place>,
+}
+
+/// How far the end of a connection is.
+enum End {
+    /// It has not begun.
+    Open,
+    /// What is left of a refusal.
+    Refusal(Vec<u8>),
+    /// The server's half has ended.
+    Linger(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl std::fmt::Debug for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("End")
+    }
 }
 
 /// What others see of a connection whose bytes hyper moves.
 #[derive(Debug)]
 pub struct Line {
     socket: OwnedReadHalf,
+    gate: Mutex<Gate>,
     start: Instant,
     /// When a byte last moved, since the start.
     moved_ms: AtomicU64,
     is_blocked: AtomicBool,
+    has_lingered: AtomicBool,
 }
 
 impl Line {
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
         self.socket.as_ref()
+    }
+
+    /// What waits to be passed on.
+    pub fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When a byte last moved.
@@ -50,12 +86,24 @@ impl Line {
         self.is_blocked.load(Relaxed)
     }
 
+    /// Whether this was asked before.
+    pub fn has_lingered(&self) -> bool {
+        self.has_lingered.swap(true, Relaxed)
+    }
+
     fn poll_read(&self, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut gate = self.gate();
         loop {
+            if gate.pass(to) != Passed::Nothing {
+                return Poll::Ready(Ok(()));
+            }
             ready!(self.socket().poll_read_ready(cx))?;
-            match self.socket.try_read_buf(to) {
+            let mut bytes = [0; READ_LEN];
+            match self.socket.try_read(&mut bytes) {
+                Ok(0) => gate.end(),
+                Ok(n) => gate.take(&bytes[..n]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read.map(|_| ())),
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
@@ -63,12 +111,20 @@ impl Line {
 
 impl Idle {
     /// Fails reads and writes of `socket` after `limit` without a byte.
-    pub fn new(socket: TcpStream, limit: Duration) -> Self {
+    pub fn new(socket: TcpStream, limit: Duration, refuse: Refuse, place: Arc<Place>) -> Self {
         let start = Instant::now();
         let alarm = || Box::pin(sleep_until(start + limit));
         let (socket, write) = socket.into_split();
-        let line = Line { socket, start, moved_ms: AtomicU64::new(0), is_blocked: AtomicBool::new(false) };
-        Self { line: Arc::new(line), write, limit, reading: alarm(), writing: alarm() }
+        let line = Line {
+            socket,
+            gate: Mutex::default(),
+            start,
+            moved_ms: AtomicU64::new(0),
+            is_blocked: AtomicBool::new(false),
+            has_lingered: AtomicBool::new(false),
+        };
+        let (reading, writing) = (alarm(), alarm());
+        Self { line: Arc::new(line), write, limit, reading, writing, refuse, end: End::Open, _place: place }
     }
 
     /// The connection, for those who watch it.
@@ -76,13 +132,12 @@ impl Idle {
         Arc::clone(&self.line)
     }
 
-    /// Notes whether bytes moved; a side that waits fails when the silence lasts too long.
+    /// A side that waits fails when no byte has moved for too long.
     fn watch<T>(&mut self, side: Side, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if matches!(side, Side::Write) {
             self.line.is_blocked.store(polled.is_pending(), Relaxed);
         }
         if polled.is_ready() {
-            self.line.moved_ms.store(self.line.start.elapsed().as_millis() as u64, Relaxed);
             return polled;
         }
         let until = self.line.moved() + self.limit;
@@ -98,6 +153,13 @@ impl Idle {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
         }
     }
+
+    /// Notes that bytes moved. The end of a client's bytes is none.
+    fn note(&self, n_bytes: usize) {
+        if n_bytes > 0 {
+            self.line.moved_ms.store(self.line.start.elapsed().as_millis() as u64, Relaxed);
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -108,7 +170,9 @@ enum Side {
 
 impl AsyncRead for Idle {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = to.filled().len();
         let polled = self.line.poll_read(cx, to);
+        self.note(to.filled().len() - before);
         self.watch(Side::Read, polled, cx)
     }
 }
@@ -116,6 +180,9 @@ impl AsyncRead for Idle {
 impl AsyncWrite for Idle {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write(cx, from);
+        if let Poll::Ready(Ok(n)) = polled {
+            self.note(n);
+        }
         self.watch(Side::Write, polled, cx)
     }
 
@@ -123,8 +190,32 @@ impl AsyncWrite for Idle {
         Pin::new(&mut self.write).poll_flush(cx)
     }
 
+    /// Says why a head was not passed on, ends the server's half, and waits for the client.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.write).poll_shutdown(cx)
+        loop {
+            match &mut self.end {
+                End::Open => {
+                    let refusal = self.line.gate().take_refusal();
+                    self.end = End::Refusal(refusal.map(|failure| self.refuse.bytes(&failure)).unwrap_or_default());
+                }
+                End::Refusal(rest) if !rest.is_empty() => {
+                    let rest = std::mem::take(rest);
+                    let written = self.as_mut().poll_write(cx, &rest);
+                    let n = match written {
+                        Poll::Ready(Ok(n)) => n,
+                        _ => 0,
+                    };
+                    self.end = End::Refusal(rest[n..].to_vec());
+                    ready!(written)?;
+                }
+                End::Refusal(_) => {
+                    ready!(Pin::new(&mut self.write).poll_shutdown(cx))?;
+                    let line = self.line();
+                    self.end = End::Linger(Box::pin(async move { linger(&line).await }));
+                }
+                End::Linger(lingering) => return lingering.as_mut().poll(cx).map(Ok),
+            }
+        }
     }
 
     fn poll_write_vectored(
@@ -133,6 +224,9 @@ impl AsyncWrite for Idle {
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write_vectored(cx, from);
+        if let Poll::Ready(Ok(n)) = polled {
+            self.note(n);
+        }
         self.watch(Side::Write, polled, cx)
     }
 

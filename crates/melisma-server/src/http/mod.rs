@@ -3,8 +3,12 @@
 pub mod accept;
 pub mod body;
 pub mod failure;
+mod framing;
+mod gate;
 pub mod guard;
 mod idle;
+mod linger;
 mod presence;
 pub mod query;
 pub mod race;
+pub mod refusal;

@@ -1,13 +1,19 @@
 //! Whether the client of a request is still there.
 //!
-//! A client that closes its connection and one that only ends its sending look the same: the end of
-//! its bytes. The first answers further bytes with a reset. So a client of HTTP/1.1 that waits for its
-//! answer is sent `100 Continue`, which every client ignores, and it has left if a reset comes back.
+//! A client that has closed its connection and one that has only ended its sending, as `nc -N` does, look
+//! the same: the end of its bytes. They differ in what further bytes do: the first client's system answers
+//! them with a reset. (It answers TCP's own keepalive like that only after a minute, because it keeps a
+//! closed connection that long.) So a client that waits for its answer is sent an interim one, `100
+//! Continue`, every [`AGAIN`], which clients of HTTP/1.1 skip, however many there are.
+//!
+//! hyper has no way to send it, so it is written beside hyper. This is sound as long as hyper has nothing
+//! to write itself: from the call of the service to its reply ([`Progress`]), and after the bytes of the
+//! answer before have left ([`Line::is_blocked`]). The task that moves hyper's bytes is the one that runs
+//! this, so neither can change in between.
 
-use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::task::Poll;
 use std::time::Duration;
 
 use hyper::Version;
@@ -16,9 +22,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::accept::Times;
 use super::idle::Line;
-use super::race::race;
+use super::race::{First, race};
 
 const QUESTION: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// How often a client that sends no more is asked.
+const AGAIN: Duration = Duration::from_secs(2);
 /// How often the end is looked for behind bytes that are not read yet.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -55,22 +63,34 @@ pub struct Presence<'a> {
 impl Presence<'_> {
     /// Waits until the client has left, or no byte has moved for too long.
     pub async fn lost(&self) {
-        race(self.silence(self.times.idle), self.left()).await;
+        race(self.silence(), self.left()).await;
     }
 
     async fn left(&self) {
         self.end().await;
-        // The task is woken whenever the progress changes.
-        let progress = poll_fn(|_| match self.progress.0.load(Relaxed) {
-            NONE => Poll::Pending,
-            progress => Poll::Ready(progress),
-        });
-        let is_asked = progress.await == AWAITED && !self.line.is_blocked();
-        if is_asked && self.line.socket().try_write(QUESTION).is_ok_and(|n| n < QUESTION.len()) {
-            return;
+        loop {
+            let is_here = match self.progress.0.load(Relaxed) {
+                NONE => true,
+                AWAITED if self.line.is_blocked() => true,
+                AWAITED => self.ask(),
+                // Nothing can be asked, so the client has to take what it gets.
+                _ => self.line.moved() + self.times.header > Instant::now(),
+            };
+            if !is_here {
+                return;
+            }
+            if let First::A(()) = race(self.reset(), sleep(AGAIN.min(self.times.header))).await {
+                return;
+            }
         }
-        let patience = if is_asked { self.times.idle } else { self.times.header };
-        race(self.reset(), self.silence(patience)).await;
+    }
+
+    /// Sends the question, and tells whether somebody may read it.
+    fn ask(&self) -> bool {
+        match self.line.socket().try_write(QUESTION) {
+            Ok(n) => n == QUESTION.len(),
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
     }
 
     /// Waits for the end of the client's bytes, also behind some that nobody reads.
@@ -86,9 +106,9 @@ impl Presence<'_> {
         }
     }
 
-    async fn silence(&self, limit: Duration) {
+    async fn silence(&self) {
         loop {
-            let until = self.line.moved() + limit;
+            let until = self.line.moved() + self.times.idle;
             if until <= Instant::now() {
                 return;
             }

@@ -69,6 +69,7 @@ pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     /// Streams that the server ended, by reason.
     dropped: Mutex<BTreeMap<&'static str, u64>>,
+    dropped_events: AtomicU64,
     first_token: Histogram,
     /// Inputs that the upstream spoke, by how they ended.
     upstream: Mutex<BTreeMap<&'static str, u64>>,
@@ -85,6 +86,7 @@ impl Default for Metrics {
             audio_ms: AtomicU64::new(0),
             requests: Mutex::default(),
             dropped: Mutex::default(),
+            dropped_events: AtomicU64::new(0),
             first_token: Histogram::new(SECONDS),
             upstream: Mutex::default(),
         }
@@ -130,6 +132,11 @@ impl Metrics {
     /// Counts a stream that the server ended.
     pub fn dropped(&self, reason: &'static str) {
         *lock(&self.dropped).entry(reason).or_default() += 1;
+    }
+
+    /// Counts an event that nobody could take.
+    pub fn dropped_event(&self) {
+        self.dropped_events.fetch_add(1, Relaxed);
     }
 
     /// Adds the time from a request for speech to the upstream's first token.
@@ -187,6 +194,8 @@ impl Metrics {
         for (reason, n) in &*lock(&self.dropped) {
             let _ = writeln!(text, "melisma_dropped_streams_total{{reason=\"{reason}\"}} {n}");
         }
+        head(&mut text, "dropped_events_total", "counter", "Events that were dropped because nobody read them.");
+        let _ = writeln!(text, "melisma_dropped_events_total {}", self.dropped_events.load(Relaxed));
         let help = "Time from a request for speech to the upstream's first token.";
         head(&mut text, "upstream_first_token_seconds", "histogram", help);
         self.first_token.write("melisma_upstream_first_token_seconds", "", &mut text);

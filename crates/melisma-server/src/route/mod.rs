@@ -37,6 +37,9 @@ use crate::http::query::Query;
 use crate::page;
 use crate::speech::{models, voices};
 
+/// Keeps answers out of pages of other origins that do not ask by CORS.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers of answers that a page of another origin may read.
@@ -155,7 +158,8 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     let caller = app.guard.check(request.uri(), request.headers(), connection.local);
     let route = ROUTES.iter().find(|route| route.takes(&method) && route.rest(&path).is_some());
     let name = route.map_or("none", |route| route.path);
-    let mut account = Account { app: &app, id: &id, method: &method, route: name, start, status: CLIENT_LEFT };
+    let asked = Some(method.as_str());
+    let mut account = Account { app: &app, id: &id, method: asked, route: name, start, status: CLIENT_LEFT };
     let answered = match &caller {
         Err(failure) => Err(failure.clone()),
         Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight(request.headers())),
@@ -171,11 +175,21 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     reply
 }
 
+/// Answers what is no request, or came over a connection too many.
+pub fn refuse(app: &App, failure: &Failure) -> Reply {
+    let (id, mut reply) = (app.request_id(), failure.reply());
+    finish(reply.headers_mut(), &id, None);
+    let status = reply.status().as_u16();
+    drop(Account { app, id: &id, method: None, route: "none", start: Instant::now(), status });
+    reply
+}
+
 /// A request, which is counted and logged when this is dropped.
 struct Account<'a> {
     app: &'a App,
     id: &'a str,
-    method: &'a Method,
+    /// `None` if there was no request.
+    method: Option<&'a str>,
     route: &'static str,
     start: Instant,
     status: u16,
@@ -187,7 +201,7 @@ impl Drop for Account<'_> {
         self.app.log.event(json!({
             "event": "request",
             "request_id": self.id,
-            "method": self.method.as_str(),
+            "method": self.method,
             "route": self.route,
             "status": self.status,
             "seconds": self.start.elapsed().as_secs_f64(),
@@ -262,6 +276,7 @@ fn finish(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     if let Some(page) = page {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

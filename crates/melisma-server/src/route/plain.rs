@@ -86,7 +86,7 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
     if call.request.method() == Method::HEAD || !handshake::is_asked(call.request.headers()) {
         return Ok(json_reply(&report(app)));
     }
-    let accepted = handshake::accept(call.request.headers())?;
+    let accepted = handshake::accept(&call.request)?;
     let upgrade = hyper::upgrade::on(&mut call.request);
     let app = Arc::clone(app);
     tokio::spawn(async move {

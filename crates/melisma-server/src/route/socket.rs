@@ -36,7 +36,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     })?;
     let choice = Choice::new(&mut query)?;
     query.finish()?;
-    let accepted = handshake::accept(call.request.headers()).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
+    let accepted = handshake::accept(&call.request).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
     let (intake, output, layout) = choice.open(app)?;
     let picture = has_picture.filter(|has| *has).map(|_| Picture::at_rate(layout.sample_rate)).transpose()?;
     let app = Arc::clone(app);
