@@ -118,6 +118,8 @@ class Builds(unittest.TestCase):
             (ValueError, "unknown key `mels`", lambda: build(self.wavs, self.path("y.h5"), mels=3, progress=False)),
             (ValueError, "-1", lambda: build(self.wavs, self.path("y.h5"), segment=-1, progress=False)),
             (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(1, 1), progress=False)),
+            (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=numpy.dtype("f4"), progress=False)),
+            (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(0, 1, 2), progress=False)),
             (ValueError, "on_error", lambda: build(self.wavs, self.path("y.h5"), on_error="ignore", progress=False)),
             (ValueError, "kind of dataset", lambda: build(self.wavs, self.path("y.zip"), progress=False)),
             (ZeroDivisionError, "", lambda: build(self.wavs, self.path("z.h5"), progress=lambda done, total: 1 / 0)),

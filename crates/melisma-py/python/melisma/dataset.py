@@ -65,8 +65,8 @@ def build(
     """
     if on_error not in ("skip", "fail"):
         raise refuse(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
-    if not 0 <= shard[0] < shard[1]:
-        raise refuse(f"shard is {shard}", "use (index, count) with 0 <= index < count")
+    if not isinstance(shard, tuple | list) or len(shard) != 2 or not 0 <= shard[0] < shard[1]:
+        raise refuse(f"shard is {shard!r}", "use (index, count) with 0 <= index < count")
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     told, bar = _teller(progress)
     try:
