@@ -67,3 +67,35 @@ pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> 
     }
     Ok(Level { gain: factor(gain_db) as f32, is_limited: ceiling.is_some() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::{BusConfig, Length};
+
+    /// A tone of -23 LUFS and -23 dBTP, at the level of the bus and cut at its ceiling.
+    fn tone(setup: Setup) -> Meter {
+        let BusConfig { level, ceiling_dbtp, .. } = setup.bus;
+        let most = ceiling_dbtp.map_or(f64::INFINITY, |ceiling| 10f64.powf(ceiling / 20.0));
+        let size = (f64::from(level) * 10f64.powf(-23.0 / 20.0)).min(most);
+        let samples: Vec<f32> = (0..48_000).map(|i| (size * (f64::from(i) * 0.130_9).sin()) as f32).collect();
+        let mut meter = Meter::new(48_000);
+        meter.push(&samples, &samples);
+        meter
+    }
+
+    #[test]
+    fn peaks_near_the_ceiling_are_limited() {
+        let setup = Setup { bus: BusConfig::new(48_000), length: Length::Whole, max_voices: 1, buses: Buses::Mix };
+        for (target, is_limited) in [(-12.0, false), (-1.7, false), (-1.3, true)] {
+            let mut passes = 0;
+            let level = balance(setup, target, |setup| {
+                passes += 1;
+                Ok(tone(setup))
+            });
+            let level = level.unwrap();
+            assert_eq!((level.is_limited, passes), (is_limited, if is_limited { 2 } else { 1 }), "{target} LUFS");
+            assert!((level.gain_db() - (target + 23.0)).abs() < 0.1, "{target} LUFS: {level:?}");
+        }
+    }
+}

@@ -20,6 +20,9 @@ fn the_momentary_loudness_is_that_of_the_last_400_ms() {
     assert_eq!(meter.peak_dbtp().map(|peak| peak < -20.0), Some(true), "the filter's tail");
     tone(&mut meter, 48_000, -33.0, 0.5);
     assert!((meter.momentary().unwrap() + 33.0).abs() < 0.1);
+    meter.forget();
+    tone(&mut meter, 48_000, -33.0, 0.5);
+    assert!((meter.peak_dbtp().unwrap() + 33.0).abs() < 0.1, "the louder tone is forgotten");
     meter.push(&[0.0; 48_000], &[0.0; 48_000]);
     assert_eq!(meter.momentary(), None);
 }

@@ -101,6 +101,9 @@ fn bends_follow_their_range() {
     ];
     let found: Vec<(u8, f32)> = read(96, &track).bends.iter().map(|bend| (bend.channel, bend.semitones)).collect();
     assert_eq!(found, [(1, 1.0), (1, 6.0), (1, 6.25), (1, 0.0), (1, -12.5), (1, -24.0), (1, 0.0)]);
+    // After a reset of all controllers, data entry sets nothing.
+    let reset = [0, 0xb0, 101, 0, 0, 100, 0, 0, 121, 0, 0, 6, 12, 0, 0xe0, 0, 96];
+    assert_eq!(read(96, &reset).bends[0].semitones, 1.0);
 }
 
 #[test]
