@@ -228,8 +228,8 @@ mod tests {
     use super::*;
     use crate::engine::ours::chain;
     use crate::engine::{Options, rten};
-    use crate::onnx::pass;
     use crate::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
+    use crate::onnx::{Dim, Opset, Tensor, ValueInfo, ValueType, pass};
 
     #[test]
     fn pieces_make_the_whole() {
@@ -248,6 +248,31 @@ mod tests {
         let short = Reach { latents: 2, ..reach };
         let engine = Box::new(rten::build(&model, &Options::default()).unwrap());
         assert!(pass::error(&whole, &Chunked::new(engine, short, 17).run(&x).unwrap()) > 1e-4, "the reach is needed");
+    }
+
+    /// With as much padding as here, an output depends on the next latent alone.
+    #[test]
+    fn padding_counts_in_the_reach_of_a_transposed_convolution() {
+        let port = |name: &str| ValueInfo {
+            name: name.to_owned(),
+            r#type: ValueType::Tensor { dtype: 1, shape: Some(vec![Dim::Open; 3]) },
+            rest: Vec::new(),
+        };
+        let node = Node::new("ConvTranspose", &["x", "w"], &["y"])
+            .with("strides", vec![3i64])
+            .with("pads", vec![1i64, 0])
+            .with("output_padding", vec![2i64]);
+        let graph = Graph {
+            nodes: vec![node],
+            initializers: vec![Tensor::from_slice("w", &[0.5f32, 2.0], &[1, 1, 2]).unwrap()],
+            inputs: vec![port("x")],
+            outputs: vec![port("y")],
+            ..Graph::default()
+        };
+        let opsets = vec![Opset { domain: String::new(), version: 17 }];
+        let model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
+        let reach = Reach::of(&model).unwrap();
+        assert_eq!(reach, Reach { latents: 1, rate: 3 });
     }
 
     #[test]

@@ -319,6 +319,11 @@ fn slices_are_changed_like_tensors() {
         let error = optimizer.combine_slices(Operation::Add, &mut [1.0f32], Values::Each(&[])).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (Kind::InvalidArgument, "1 and 0 elements"));
     }
+    let limited = seed([("chunk_size: 512 ", "chunk_size: auto ")], &[("memory_limit", "1MiB")]);
+    let (mut y, x) = (vec![f16::ONE; 1 << 18], vec![f16::ONE; 1 << 18]);
+    let add = || limited.combine_slices(Operation::Add, &mut y, Values::Each(&x)).unwrap();
+    limited.memory().track("pairs", add);
+    assert!(host_peak(&limited, "pairs") <= 1 << 18, "{}", host_peak(&limited, "pairs"));
     let limited = seed([], &[("memory_limit", "4KiB")]);
     let mut floats = vec![1.0f32; 1 << 16];
     limited.combine_slices(Operation::Multiply, &mut floats, Values::All(2.0)).unwrap();

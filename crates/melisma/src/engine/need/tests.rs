@@ -151,6 +151,7 @@ fn rules_agree_with_the_engine() {
             .with("strides", vec![1i64; 2]),
         n("ConvTranspose", &["x", "up"]).with("strides", vec![2i64, 3]).with("pads", vec![1i64; 4]),
         n("MaxPool", &["x"]).with("kernel_shape", vec![3i64, 2]).with("strides", vec![2i64, 2]),
+        n("MaxPool", &["x"]).with("kernel_shape", vec![3i64, 2]).with("strides", vec![2i64, 2]).with("ceil_mode", 1i64),
         n("AveragePool", &["x"]).with("kernel_shape", vec![3i64, 3]).with("pads", vec![1i64; 4]),
         n("GlobalAveragePool", &["x"]),
         n("MatMul", &["x", "b"]),
