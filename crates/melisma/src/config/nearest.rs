@@ -41,6 +41,7 @@ mod tests {
         assert_eq!(nearest("memorylimit", known), Some("memory_limit"));
         assert_eq!(nearest("Devcie", known), Some("device"));
         assert_eq!(nearest("colour", known), None);
+        assert_eq!((nearest("rnu", ["run"]), nearest("nur", ["ran"])), (Some("run"), None));
         assert_eq!(nearest(&"x".repeat(1 << 20), known), None);
     }
 

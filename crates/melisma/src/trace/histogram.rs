@@ -85,5 +85,8 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 0.01, "{share}: {found}");
         }
         assert_eq!(Histogram::default().percentile(0.5), 0);
+        let mut one = Histogram::default();
+        one.add(128);
+        assert_eq!(one.percentile(0.99), 128, "no percentile exceeds the largest value");
     }
 }
