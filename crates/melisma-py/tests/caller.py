@@ -129,7 +129,8 @@ def tensor(rng, array):
         return torch.zeros(3)
     kind = rng.randrange(8)
     if kind == 0:
-        return made.to(rng.choice([torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]))
+        kinds = [torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
+        return made.to(rng.choice(kinds))
     if kind == 1:
         return made.to("meta")
     if kind == 2 and made.is_floating_point():
