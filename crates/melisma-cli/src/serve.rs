@@ -31,9 +31,9 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let key = read_key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
     let guard = Guard { key, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
     let is_quiet = session.config.quiet.value;
-    let log = Log::new(move |event| {
+    let log = Log::new(move |line| {
         if !is_quiet {
-            terminal::say(&event.to_string());
+            terminal::say(line);
         }
     });
     let threads = session.config.threads.value.count();
@@ -41,7 +41,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let listeners = args.max_streams.map_or(defaults.listeners, |n| defaults.listeners.min(n as usize));
     let limits = Limits { listeners, ..defaults };
     let upstream = upstream(session, args)?;
-    let settings = Settings { address: address(args)?, guard, limits, log, threads, upstream };
+    let settings = Settings { address: address(args)?, guard, limits, log: log.clone(), threads, upstream };
     // Each connection is an open file. Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = Server::bind(settings)?;
@@ -49,19 +49,18 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     session.say(&url);
     session.note_unread_config();
     session.warn_of_misspelt_variables();
-    let stopper = server.stopper();
+    let (stopper, said) = (server.stopper(), log.clone());
+    // Whatever is said from here on, nobody waits until it is read.
     interrupt::drain_with(move || {
-        if !is_quiet {
-            terminal::say("draining: open streams are finished; a second signal ends them");
-        }
+        said.line("draining: open streams are finished; a second signal ends them");
         stopper.drain();
     });
-    server.run(|metrics| load(session, args, metrics))?;
+    server.run(|metrics| load(session, args, metrics, &log))?;
     let device = session.engine()?.device.to_string();
     session.print(device, String::new, json!({ "address": url }))
 }
 
-fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<Decoder> {
+fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) -> Result<Decoder> {
     let engine = session.engine()?;
     let model = args.model.as_deref().unwrap_or(DEFAULT_MODEL);
     let max_streams = args.max_streams.map_or_else(|| default_streams(&engine.device), |n| n as usize);
@@ -78,7 +77,7 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<D
     let budget = engine.memory.budget();
     let encoder = encoder::start(&codec.model, &engine.device.queue(budget)?, budget, metrics)?;
     let capacity = batcher.capacity();
-    session.say(&format!("ready on {}: {}", engine.device, count(capacity.streams as u64, "stream")));
+    log.line(&format!("ready on {}: {}", engine.device, count(capacity.streams as u64, "stream")));
     Ok(Decoder { model: codec.model, batcher, encoder, device: engine.device.to_string() })
 }
 
