@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import refusal
 import speech
 
 KEY = "a-key-of-the-check"
@@ -103,6 +104,7 @@ def main():
     server, url = start(melisma, folder / "server.log", upstream.url)
     try:
         run_clients(protocol, folder, url, expected)
+        refusal.run(url, KEY)
         speech.run(url, KEY, upstream, spoken, folder)
         run_requests(folder, url)
     finally:

@@ -1,5 +1,5 @@
-//! The server from outside: the clients of `docs/protocol.md` in Python, Node.js and curl, OpenAI's own
-//! clients, and requests made from its OpenAPI document.
+//! The server from outside: the clients of `docs/protocol.md` in Python, Node.js and curl, refusals as they
+//! see them, OpenAI's own clients, and requests made from its OpenAPI document.
 
 use super::outcome::Outcome;
 use crate::process::tee;
@@ -9,8 +9,9 @@ use std::fs;
 use std::process::Command;
 
 const PACKAGES: &[&str] = &["openai==3.49.0", "schemathesis==4.32.5", "websockets==17.4"];
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     ("check.py", include_str!("serve.py")),
+    ("refusal.py", include_str!("refusal.py")),
     ("speech.py", include_str!("speech.py")),
     ("speech.mjs", include_str!("speech.mjs")),
 ];
