@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use melisma::runtime::thread;
 use melisma::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -97,7 +97,7 @@ pub fn watched<R: Send>(
                 // The receiver waits for it.
                 let _ = send.send(work(stop));
             };
-            Builder::new().spawn_scoped(scope, run).map_err(not_started)?;
+            thread::start_in(scope, run).map_err(raise)?;
             let outcome = wait(&receive, tick);
             if outcome.is_err() {
                 stop.ask();
@@ -117,16 +117,12 @@ pub fn alone<R: Send + 'static>(py: Python<'_>, work: impl FnOnce(&Stop) -> Resu
         // Nobody may wait for it any more.
         let _ = send.send(work(&of_work));
     };
-    Builder::new().spawn(run).map_err(not_started)?;
+    thread::start("melisma-call", run).map_err(raise)?;
     let outcome = py.detach(move || wait(&receive, || Ok(())));
     if outcome.is_err() {
         stop.ask();
     }
     outcome
-}
-
-fn not_started(error: std::io::Error) -> PyErr {
-    raise(Error::io("a thread for this call", error))
 }
 
 fn wait<R>(receive: &Receiver<Result<R>>, mut tick: impl FnMut() -> PyResult<()>) -> PyResult<R> {
