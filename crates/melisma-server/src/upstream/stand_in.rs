@@ -4,9 +4,10 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use melisma::runtime::thread;
 use serde_json::{Value, json};
 
 /// The time between two signs of life at a gate.
@@ -106,23 +107,25 @@ impl StandIn {
     /// Listens on a free port of this machine. `answer` has the script for the body of a request.
     ///
     /// # Errors
-    /// Every port is taken.
+    /// Every port is taken, or no thread can be started.
     pub fn start(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let (asked, open) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::<Mutex<usize>>::default());
         let (seen, count, answer) = (Arc::clone(&asked), Arc::clone(&open), Arc::new(answer));
-        thread::spawn(move || {
+        let listen = move || {
             for stream in listener.incoming().flatten() {
                 let (seen, count, answer) = (Arc::clone(&seen), Arc::clone(&count), Arc::clone(&answer));
-                thread::spawn(move || {
+                // A client that gets no thread sees its connection close.
+                let _ = thread::start("stand-in", move || {
                     *lock(&count) += 1;
                     // It fails when the client leaves.
                     let _ = serve(stream, &seen, &*answer);
                     *lock(&count) -= 1;
                 });
             }
-        });
+        };
+        thread::start("stand-in", listen).map_err(io::Error::other)?;
         Ok(Self { address, asked, open })
     }
 
@@ -179,7 +182,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
         for text in &texts {
             say(&mut stream, text)?;
             due += pace;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
+            sleep(due.saturating_duration_since(Instant::now()));
         }
         if ending != Ending::Again {
             return end(&mut stream, is_chat, ending);
