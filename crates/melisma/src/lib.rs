@@ -8,6 +8,7 @@
 //! | [`mel`] | spectrograms with the numbers of torchaudio, librosa, Whisper, Kaldi and HiFi-GAN |
 //! | [`dataset`] | folders of audio to training tensors in HDF5, safetensors or npy |
 //! | [`audio`] | reads, writes and resamples audio files |
+//! | [`fidelity`] | how close decoded audio is to its original |
 //! | [`mod@pack`] | weights compressed without loss |
 //! | [`tensor`], [`mod@convert`] | tools for single tensors; element types to and from f32 |
 //! | [`onnx`], [`engine`], [`mod@optimize`] | models, what runs them, and the best engine for a model |
@@ -18,7 +19,7 @@
 //! | [`trace`], [`output`], [`text`] | where the time goes; files that are whole or absent; figures for people |
 //!
 //! A [`Device`] is a CPU or a GPU, and a [`Queue`] runs work on it in order. A [`Budget`] counts memory and refuses before
-//! an allocation would pass its limit. Every [`Error`] has a [`Kind`] to branch on and a message for people. Five short
+//! an allocation would pass its limit. Every [`Error`] has a [`Kind`] to branch on and a message for people. Six short
 //! programs in `crates/melisma/examples` show whole tasks.
 //!
 //! # Features

@@ -8,7 +8,7 @@ pub enum Profile {
     /// Maximum speed: TensorRT or else the fastest engine, no chunking, all cores. A memory limit
     /// that would require chunking is rejected.
     Emergency,
-    /// Balanced: chunks and precision adapt to the free memory.
+    /// Balanced: the fastest engine within the free memory, in chunks where the memory needs them.
     Field,
     /// Minimum power and memory: FP32, no TensorRT, always chunked and in place, one thread.
     Training,
