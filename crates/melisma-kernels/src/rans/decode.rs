@@ -303,3 +303,37 @@ impl Place<'_> {
 fn first<const N: usize, T>(array: &mut [T; MAX_SLICES]) -> Option<&mut [T; N]> {
     array.first_chunk_mut::<N>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Encoder, tests::brain_floats};
+    use super::*;
+    use crate::random::SplitMix64;
+
+    /// The first byte of the padding after the escapes is counted as one of them.
+    #[test]
+    fn an_escape_too_many_is_found() {
+        let mut n_checked = 0;
+        for n in 33_000..33_008 {
+            let weights = brain_floats(&mut SplitMix64::new(17), n);
+            let mut record = Vec::new();
+            let tile = Encoder::new(Isa::best()).encode(Split::BrainFloat16, 0, &weights, &mut record).unwrap();
+            assert_eq!(tile.mode(0).unwrap(), Mode::Pairs);
+            // After the lengths of the planes: the number of words and of escapes of each slice.
+            let counts = 16..16 + 8 * Slices::of(n).count;
+            let escapes = |counts: &[u8]| u32::from_le_bytes(counts[4..].try_into().unwrap());
+            let total: u32 = record[counts.clone()].chunks(8).map(escapes).sum();
+            if !total.is_multiple_of(record::ALIGN as u32) {
+                let more = escapes(&record[counts.end - 8..counts.end]) + 1;
+                record[counts.end - 4..counts.end].copy_from_slice(&more.to_le_bytes());
+                for isa in Isa::available() {
+                    let out = &mut vec![0; weights.len()];
+                    let outcome = Decoder::new(isa).decode(Split::BrainFloat16, 0, &tile, &record, out);
+                    assert!(outcome.unwrap_err().to_string().contains("does not end where it should"));
+                }
+                n_checked += 1;
+            }
+        }
+        assert!(n_checked > 0);
+    }
+}
