@@ -71,6 +71,15 @@ fn garbage_between_tokens_is_passed_over() {
     assert_eq!(read_in(pieces, Format::Auto), (frames, ledger));
 }
 
+/// A step back is forgotten once a token fits.
+#[test]
+fn two_steps_back_apart_are_two_foreign_tokens() {
+    let text: String = [0, 1, 2, 3, 1, 4, 2, 5, 6].iter().map(|&slot| tag(slot, slot)).collect();
+    let (frames, ledger) = read_in([text], Format::Orpheus);
+    assert_eq!(frames, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(ledger, Ledger { accepted: 7, rejected: 2, resyncs: 2, frames: 1, ..Ledger::default() });
+}
+
 #[test]
 fn a_lost_token_costs_one_concealed_frame() {
     let whole = frame([1, 2, 3, 4, 5, 6, 7]);

@@ -178,6 +178,23 @@ fn peaks_stay_below_the_ceiling() {
     }
 }
 
+/// After a loud sound the gain comes back as 1 - e^(-t / 80 ms).
+#[test]
+fn the_gain_comes_back_in_eighty_milliseconds() {
+    for rate in [22_050, 48_000] {
+        let mut limiter = Limiter::new(-1.0, rate).unwrap();
+        let mut left = vec![0.25f32; rate as usize / 4];
+        left[..100].fill(4.0);
+        let mut right = left.clone();
+        limiter.process(&mut left, &mut right);
+        let missing = |seconds: f64| 1.0 - f64::from(left[(seconds * f64::from(rate)) as usize]) / 0.25;
+        let (early, late) = (missing(0.05), missing(0.2));
+        assert!(early < 0.6 && late > 0.05, "{early}, {late}");
+        let release = 0.15 / (early / late).ln();
+        assert!((release / 0.08 - 1.0).abs() < 1e-3, "{rate} Hz: {release} s");
+    }
+}
+
 #[test]
 fn what_is_quiet_passes_unchanged_but_later() {
     let mut limiter = Limiter::new(-1.0, RATE).unwrap();
