@@ -36,7 +36,7 @@ impl Stage {
         let upstream = Upstream::new(upstream::Settings { limits, key: Some(KEY.to_owned()), ..settings_of }).unwrap();
         let events = Arc::<Mutex<String>>::default();
         let seen = Arc::clone(&events);
-        let log = Log::new(move |event| *seen.lock().unwrap() += &event.to_string());
+        let log = Log::new(move |line| *seen.lock().unwrap() += line);
         let server = Fixture::start(16, Settings { upstream: Some(upstream), log, ..settings() });
         Self { server, stand_in, events }
     }
