@@ -56,6 +56,16 @@ fn the_same_bytes_for_any_threads_and_batch() {
     assert_eq!(sandbox.files(), ["a.h5", "b.h5", "c.h5", "d.h5", "w"]);
 }
 
+/// A segment of a second holds 9000 samples and zeros, which nobody reads.
+#[test]
+fn padding_is_not_read() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    std::fs::write(sandbox.path("w/a.wav"), wav(22_050, &noise(1, 9000))).unwrap();
+    let (code, json, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "1s"]);
+    assert_eq!((code, &json["segments"], &json["bytes_read"]), (0, &1.into(), &18_000.into()), "{stderr}");
+}
+
 #[test]
 fn a_finished_dataset_is_left_alone_and_another_plan_is_refused() {
     let sandbox = Sandbox::new();
