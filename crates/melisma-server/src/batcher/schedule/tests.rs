@@ -299,3 +299,18 @@ fn ends_share_a_step_and_wait_for_frames_that_are_due_before_them() {
     assert!(matches!(schedule.next(8), Some(Step::Frames(rows)) if rows[0].key == 4));
     assert_eq!(schedule.next(8), None);
 }
+
+#[test]
+fn streams_due_within_a_period_share_a_step() {
+    let mut schedule = Schedule::new(PERIOD);
+    for (key, arrives) in [(0, 0), (1, 80), (2, 81)] {
+        schedule.open(key);
+        schedule.push(key, ms(arrives), 0);
+    }
+    let keys = |step: Option<Step<u32>>| match step {
+        Some(Step::Frames(rows)) => rows.iter().map(|row| row.key).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(keys(schedule.next(8)), [0, 1]);
+    assert_eq!(keys(schedule.next(8)), [2]);
+}
