@@ -3,11 +3,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter, Style};
-use melisma::{Error, Kind, Result};
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use melisma::{Error, Result};
+use numpy::PyArray2;
 use pyo3::prelude::*;
 
 use crate::error::raise;
+use crate::out;
 use crate::signal::Watch;
 
 /// Samples rendered between two looks at signals, and at most as far as a composer plans ahead.
@@ -62,17 +63,19 @@ impl PyStream {
         if n > MAX_SAMPLES {
             return Err(raise(Error::invalid(format!("{n} samples at once; at most {MAX_SAMPLES}"))));
         }
-        let samples = py.detach(|| -> PyResult<Vec<f32>> {
-            let mut samples = zeros(2 * n).map_err(raise)?;
-            let (left, right) = samples.split_at_mut(n);
+        let array = out::target::<f32, _>(py, None, [2, n])?;
+        let mut target = out::writable(&array)?;
+        let (left, right) = target.as_slice_mut()?.split_at_mut(n);
+        py.detach(|| -> PyResult<()> {
             let (mut open, mut watch) = (self.lock(), Watch::new());
             for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
                 open.stream().map_err(raise)?.render(left, right);
                 watch.check()?;
             }
-            Ok(samples)
+            Ok(())
         })?;
-        PyArray1::from_vec(py, samples).reshape([2, n])
+        drop(target);
+        Ok(array)
     }
 
     /// Moves a control: gain, brightness, motion, reverb or delay.
@@ -155,14 +158,6 @@ impl Open {
         self.next_name += 1;
         Ok(name)
     }
-}
-
-fn zeros(n: usize) -> Result<Vec<f32>> {
-    let mut samples = Vec::new();
-    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
-    samples.try_reserve_exact(n).map_err(refused)?;
-    samples.resize(n, 0.0);
-    Ok(samples)
 }
 
 fn named<T: Copy, const N: usize>(name: &str, all: [T; N], of: impl Fn(T) -> &'static str, what: &str) -> Result<T> {
