@@ -154,3 +154,13 @@ fn shown(idle: Duration) -> String {
         seconds => format!("{}d", seconds / 86_400),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        assert_eq!(plain("a\u{1b}[2Jb\rc\u{9b}d\te".to_owned()), "a?[2Jb?c?d?e");
+    }
+}

@@ -207,3 +207,17 @@ fn a_full_disk_is_code_4() {
     assert!(ran.stderr.contains("error: /dev/full: "), "{}", ran.stderr);
     assert!(ran.stderr.contains("\nhint: free some space"), "{}", ran.stderr);
 }
+
+/// 64 MiB in all are no fault, only 64 MiB since the last frame.
+#[test]
+fn a_stream_ends_where_no_frame_comes_any_more() {
+    let sandbox = Sandbox::new();
+    let frame: String = (0..7).map(|i| format!("<custom_token_{}>", 10 + 4096 * i)).collect();
+    let words = vec![b' '; 40 << 20];
+    for (parts, code) in [([&words[..], frame.as_bytes(), &words], 0), ([frame.as_bytes(), &words, &words], 2)] {
+        write(&sandbox, "t.txt", parts.concat());
+        let ran = sandbox.run(&["decode", "t.txt", "-o", "o.wav", "-f"]);
+        assert_eq!(ran.code, code, "{}", ran.stderr);
+        assert_eq!(ran.stderr.contains("64MiB without a whole frame"), code == 2, "{}", ran.stderr);
+    }
+}

@@ -156,6 +156,14 @@ fn parts_make_the_same_files_as_the_whole() {
         let read = |sandbox: &Sandbox| std::fs::read(sandbox.path(name)).unwrap();
         assert!(read(&whole) == read(&parts), "{name}");
     }
+    let again = parts.run(&["--json", "pack", INDEX, "--shard", "1/2", "-f"]);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&again["files_kept"], &again["complete"]), (&0.into(), &true.into()), "-f packs again");
+    // A packed file with the tensors of another shard is not this shard's.
+    std::fs::copy(parts.path("m-2.packed.safetensors"), parts.path("m-1.packed.safetensors")).unwrap();
+    run("2/2", false, 1);
+    let ran = parts.run(&["pack", INDEX, "--shard", "1/2"]);
+    assert!(ran.code == 2 && ran.stderr.contains("exists already"), "{}", ran.stderr);
     for (args, text) in [
         (&["pack", INDEX, "--shard", "3/2"][..], "shard 3 of 2 does not exist"),
         (&["pack", "m-1.safetensors", "--shard", "1/2"], "--shard needs an index of shards"),
