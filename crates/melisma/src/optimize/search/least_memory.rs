@@ -1,7 +1,7 @@
 //! The lowest memory limit under which a search finds an engine, for messages about limits that are
 //! too low.
 
-use super::bound::Bound;
+use super::bound::{Bound, MIB, least_bytes};
 use super::chunk::{Chunk, PIECE, Splitting};
 use super::selection::{Scratch, Selection};
 use super::{Candidate, Measured};
@@ -11,12 +11,11 @@ use crate::engine::rten;
 use crate::text::size;
 use crate::{Error, Remedy};
 
-const MIB: u64 = 1 << 20;
-
 /// The memory that the model takes in a worker with the embedded engine.
 pub(super) struct LeastMemory {
     need: Need,
     process_bytes: u64,
+    threads: usize,
 }
 
 impl LeastMemory {
@@ -34,15 +33,15 @@ impl LeastMemory {
         let threads = selection.search.config.threads.value.count();
         let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads, chunk: Chunk::Own };
         let spec = selection.spec(scratch, std::path::Path::new(""), &candidate, 0.0).ok()?;
-        Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)? })
+        Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)?, threads })
     }
 
     /// A sufficient limit. The worker also holds each output a second time, as the bytes of a file;
     /// the rest is a margin for its allocator.
     pub(super) fn limit_bytes(&self) -> u64 {
         let run = self.need.bytes().saturating_add(self.need.output_bytes);
-        let margin = run / 8 + 8 * MIB;
-        self.process_bytes.saturating_add(run).saturating_add(margin).next_multiple_of(MIB)
+        let margin = run / 16 + 6 * MIB;
+        least_bytes(self.process_bytes.saturating_add(run).saturating_add(margin), self.threads)
     }
 
     /// Describes what takes the memory.
@@ -65,9 +64,12 @@ pub(super) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error
     }
 }
 
-/// A limit that suffices for one of the candidates whose measured peak is too large.
+/// A limit that suffices for one of the candidates whose measured peak is too large, also if the
+/// next measurement finds a larger one.
 pub(super) fn measured_limit_bytes(all: &[Measured]) -> Option<u64> {
-    let too_large = all.iter().filter(|measured| measured.is_over_memory());
-    let peak = too_large.filter_map(|measured| measured.outcome?.peak_bytes).min()?;
-    Some((peak + peak / 16 + 4 * MIB).next_multiple_of(MIB))
+    let limit = |measured: &Measured| {
+        let (peak, threads) = (measured.outcome?.peak_bytes?, measured.candidate.threads);
+        Some(least_bytes(least_bytes(peak, threads), threads))
+    };
+    all.iter().filter(|measured| measured.is_over_memory()).filter_map(limit).min()
 }

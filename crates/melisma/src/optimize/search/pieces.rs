@@ -1,6 +1,7 @@
 //! Splits candidates that do not fit into memory: short pieces first, then the longest that fit.
 //! Lower precisions are split only if FP32 does not fit at all.
 
+use super::bound::most_peak_bytes;
 use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
 use super::selection::{Reference, Scratch, Selection};
@@ -51,7 +52,8 @@ impl Selection<'_> {
                 (4 * PIECE, peak)
             }
         };
-        let bytes = self.bound().map_or(u64::MAX, |bound| bound.bytes());
+        let bound = self.bound().map_or(u64::MAX, |bound| bound.bytes());
+        let bytes = most_peak_bytes(bound, whole.candidate.threads);
         if let Some(len) = longest((PIECE, short), long, bytes).filter(|&len| len > PIECE && len < total) {
             tried.push(measure(len));
         }
@@ -68,7 +70,7 @@ fn peak(measured: &Measured) -> Option<u64> {
 fn longest((short, low): (usize, u64), (long, high): (usize, u64), bytes: u64) -> Option<usize> {
     let grown = high.checked_sub(low).filter(|&grown| grown > 0)?;
     let slope = grown as f64 / long.checked_sub(short).filter(|&len| len > 0)? as f64;
-    let room = bytes as f64 * 0.95 - low as f64;
+    let room = bytes as f64 * 0.97 - low as f64;
     let len = short + (room / slope).clamp(0.0, 1e12) as usize;
     Some(len / GRAIN * GRAIN).filter(|&len| len > 0)
 }

@@ -95,6 +95,7 @@ impl Selection<'_> {
     }
 
     /// Measures the finalists again in reverse order, so that a single disturbance does not decide.
+    /// What is too large once is too large.
     fn measure_again(&self, scratch: &Scratch, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
             leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();
@@ -104,9 +105,9 @@ impl Selection<'_> {
         for candidate in finalists.into_iter().rev() {
             let again = self.measure(scratch, reference, candidate.clone());
             let before = all.iter_mut().find(|measured| measured.candidate == candidate);
-            if let (Some(before), Some(p50)) = (before, again.p50())
-                && before.p50().is_some_and(|first| p50 < first)
-            {
+            let Some(before) = before else { continue };
+            let is_faster = again.p50().zip(before.p50()).is_some_and(|(again, first)| again < first);
+            if is_faster || again.is_over_memory() {
                 *before = again;
             }
         }
