@@ -52,8 +52,10 @@ impl Meter {
         }
     }
 
-    /// Takes the next samples; `left` and `right` have the same length.
+    /// Takes the next samples; the shorter side counts.
     pub fn push(&mut self, left: &[f32], right: &[f32]) {
+        let n = left.len().min(right.len());
+        let (left, right) = (&left[..n], &right[..n]);
         self.peaks[0].push(left);
         self.peaks[1].push(right);
         let (mut left, mut right) = (left, right);

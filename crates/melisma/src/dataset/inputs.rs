@@ -82,10 +82,11 @@ impl Inputs {
     }
 
     /// The files of shard `index` of `n`. Shards are contiguous, so joining them in order gives the
-    /// whole.
+    /// whole; those beyond the last are empty.
     pub fn shard(&self, index: usize, n: usize) -> Range<usize> {
-        let bound = |i: usize| (self.files.len() as u128 * i as u128 / n.max(1) as u128) as usize;
-        bound(index)..bound(index + 1)
+        let n = n.max(1);
+        let bound = |i: usize| (self.files.len() as u128 * i.min(n) as u128 / n as u128) as usize;
+        bound(index)..bound(index.saturating_add(1))
     }
 }
 

@@ -2,10 +2,11 @@
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
-/// Encodes an image of `width` x `height` pixels, rows from top to bottom.
+/// Encodes an image of `width` x `height` pixels, rows from top to bottom. It is valid if there are as
+/// many `pixels`, of three bytes each.
 pub fn write(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(height * (1 + 3 * width));
-    for line in pixels.chunks(3 * width.max(1)) {
+    let mut lines = Vec::with_capacity(pixels.len() + height.min(pixels.len()));
+    for line in pixels.chunks(width.max(1).saturating_mul(3)) {
         // Filter 1: each byte minus the same byte of the previous pixel.
         lines.push(1);
         lines.extend((0..line.len()).map(|i| line[i].wrapping_sub(if i < 3 { 0 } else { line[i - 3] })));

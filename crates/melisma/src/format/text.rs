@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that it is a text file");
     let mut text = String::new();
-    File::open(path).map_err(failed)?.take(limit + 1).read_to_string(&mut text).map_err(failed)?;
+    File::open(path).map_err(failed)?.take(limit.saturating_add(1)).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > limit {
         return Err(Error::invalid(format!("{}: the file is larger than {limit} bytes", path.display())));
     }

@@ -190,15 +190,16 @@ impl Config {
             return Err(Error::invalid(format!(
                 "{}: too few to reflect {pad} of them; at least {} are needed",
                 count(n_samples as u64, "sample"),
-                pad + 1
+                pad.saturating_add(1)
             ))
             .with_hint(Remedy::set_mel("padding", "constant"))
             .or_hint("leave the file out"));
         }
-        let whole = (n_samples + 2 * pad).checked_sub(self.frame_len()).map_or(0, |rest| 1 + rest / self.hop_length);
+        let (padded, hop_len) = (n_samples.saturating_add(pad.saturating_mul(2)), self.hop_length.max(1));
+        let whole = padded.checked_sub(self.frame_len()).map_or(0, |rest| (rest / hop_len).saturating_add(1));
         Ok(match self.framing {
             Framing::CenterDropLast => whole.saturating_sub(1),
-            Framing::HopCenter => (n_samples + self.hop_length / 2) / self.hop_length,
+            Framing::HopCenter => n_samples.saturating_add(hop_len / 2) / hop_len,
             _ => whole,
         })
     }
@@ -216,7 +217,7 @@ impl Window {
         match self {
             Self::Hann => 0.5 - 0.5 * turn(n, len),
             Self::Hamming => 0.54 - 0.46 * turn(n, len),
-            Self::Povey => (0.5 - 0.5 * turn(n, (len - 1).max(1))).powf(0.85),
+            Self::Povey => (0.5 - 0.5 * turn(n, len.saturating_sub(1).max(1))).powf(0.85),
             Self::Rectangular => 1.0,
         }
     }

@@ -1,9 +1,14 @@
 //! Triangles over the bins of a transform.
 
 use super::config::{Config, MelScale, Norm};
+use crate::Result;
 
 /// The weights, `[F, K]`, in f64.
-pub fn filterbank(config: &Config) -> Vec<f64> {
+///
+/// # Errors
+/// A value is out of its bounds, or two contradict each other.
+pub fn filterbank(config: &Config) -> Result<Vec<f64>> {
+    config.check()?;
     let scale = config.mel_scale;
     let n_bins = config.n_fft / 2 + 1;
     let (low, high) = (scale.mel(config.f_min), scale.mel(config.top_hz()));
@@ -26,7 +31,7 @@ pub fn filterbank(config: &Config) -> Vec<f64> {
             weights.push(if has_none { 0.0 } else { weight * height });
         }
     }
-    weights
+    Ok(weights)
 }
 
 impl MelScale {
@@ -74,13 +79,13 @@ mod tests {
     #[test]
     fn a_default_of_torchaudio_has_empty_filters() {
         let config = Config::preset("torchaudio").unwrap();
-        let empty = filterbank(&config).chunks(201).filter(|row| row.iter().all(|&w| w == 0.0)).count();
+        let empty = filterbank(&config).unwrap().chunks(201).filter(|row| row.iter().all(|&w| w == 0.0)).count();
         assert_eq!(empty, 4);
     }
 
     #[test]
     fn kaldi_has_no_weight_at_half_the_rate() {
         let config = Config::preset("kaldi-fbank").unwrap();
-        assert!(filterbank(&config).chunks(257).all(|row| row[256] == 0.0));
+        assert!(filterbank(&config).unwrap().chunks(257).all(|row| row[256] == 0.0));
     }
 }

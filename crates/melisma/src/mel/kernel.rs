@@ -45,7 +45,7 @@ impl Config {
                 1 => Power::Magnitude { epsilon: self.epsilon as f32 },
                 _ => Power::Power,
             },
-            filters: filterbank(self).into_iter().map(|weight| weight as f32).collect(),
+            filters: filterbank(self)?.into_iter().map(|weight| weight as f32).collect(),
             scale: self.scale(),
             order: self.order(),
         })
@@ -61,7 +61,7 @@ impl Config {
         Scale::Log { floor: self.floor as f32, gain: gain as f32, offset: self.offset as f32, range }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         KEYS.iter().try_for_each(|key| key.check(self))?;
         if self.f_min >= self.top_hz() {
             return Err(Error::invalid(format!(

@@ -31,7 +31,11 @@ struct Shape {
 impl Shape {
     fn new(config: &Config) -> Self {
         let vq_strides = config.vq_strides.clone();
-        Self { vq_strides, codebook_size: config.codebook_size, n_slots: config.frame_codes().sum() }
+        Self {
+            vq_strides,
+            codebook_size: config.codebook_size,
+            n_slots: config.frame_codes().fold(0, usize::saturating_add).max(1),
+        }
     }
 }
 
@@ -50,6 +54,7 @@ impl Codes {
             let message = format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len());
             return Err(Error::invalid(message));
         }
+        config.check_codes()?;
         let n_frames = levels[0].len();
         let per_frame: Vec<usize> = config.frame_codes().collect();
         for (index, (codes, per_frame)) in levels.iter().zip(&per_frame).enumerate() {
@@ -73,6 +78,7 @@ impl Codes {
     /// # Errors
     /// `InvalidArgument` when `frames` ends inside a frame or a code does not exist; the message names it.
     pub fn from_frames(config: &Config, frames: &[i32]) -> Result<Self> {
+        config.check_codes()?;
         let slots = slots(config);
         if !frames.len().is_multiple_of(slots.len()) {
             return Err(Error::invalid(format!("{} codes are not whole frames of {}", frames.len(), slots.len())));
@@ -151,29 +157,21 @@ impl<'a> Frames<'a> {
         self.codes
     }
 
-    /// The frames of `range`.
-    ///
-    /// # Panics
-    /// `range.end > self.len()` or `range.start > range.end`
+    /// The frames of `range` that exist.
     pub fn range(self, range: Range<usize>) -> Self {
         let n_slots = self.shape.n_slots;
-        Self { codes: &self.codes[range.start * n_slots..range.end * n_slots], ..self }
+        let end = range.end.min(self.len());
+        Self { codes: &self.codes[range.start.min(end) * n_slots..end * n_slots], ..self }
     }
 
-    /// The first `n` frames and the others.
-    ///
-    /// # Panics
-    /// `n > self.len()`
+    /// The first `n` frames and the others, if there are any.
     pub fn split_at(self, n: usize) -> (Self, Self) {
         (self.range(0..n), self.range(n..self.len()))
     }
 
-    /// Pieces of `n` frames; the last may have fewer.
-    ///
-    /// # Panics
-    /// `n == 0`
+    /// Pieces of `n` frames, at least one; the last may have fewer.
     pub fn chunks(self, n: usize) -> impl Iterator<Item = Self> {
-        self.codes.chunks(n * self.shape.n_slots).map(move |codes| Self { codes, ..self })
+        self.codes.chunks(n.max(1).saturating_mul(self.shape.n_slots)).map(move |codes| Self { codes, ..self })
     }
 
     /// One list for each level.
@@ -230,7 +228,7 @@ pub fn slots(config: &Config) -> Vec<Slot> {
 
 /// [`slots`] of a model with `vq_strides`.
 pub(crate) fn slot_order(vq_strides: &[usize]) -> Vec<Slot> {
-    let per_level = vq_strides.iter().map(|stride| vq_strides[0] / stride).enumerate();
+    let per_level = vq_strides.iter().map(|stride| vq_strides[0] / (*stride).max(1)).enumerate();
     let mut slots: Vec<Slot> =
         per_level.flat_map(|(level, n)| (0..n).map(move |index| Slot { level, index })).collect();
     slots.sort_by_key(|slot| (slot.index * vq_strides[slot.level], slot.level));

@@ -31,6 +31,8 @@ pub struct Config {
     pub depthwise: bool,
 }
 
+/// The most numbers in a list.
+const MOST_LAYERS: usize = 8;
 /// Width of an attention head.
 pub(super) const HEAD_DIM: usize = 64;
 
@@ -69,8 +71,24 @@ impl Config {
         Ok(config)
     }
 
-    fn check(&self) -> Result<()> {
-        let hops = [&self.encoder_rates, &self.decoder_rates].map(|rates| rates.iter().product::<usize>());
+    /// Whether models of this shape can be.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, value, most) in [
+            ("sampling_rate", self.sampling_rate as usize, 1_000_000),
+            ("encoder_dim", self.encoder_dim, 1024),
+            ("decoder_dim", self.decoder_dim, 8192),
+            ("attn_window_size", self.attn_window_size.unwrap_or(1), 1024),
+            ("codebook_dim", self.codebook_dim, 1024),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(wrong(format!("{name} is {value}; 1 to {most} is possible")));
+            }
+        }
+        for (name, rates) in [("encoder_rates", &self.encoder_rates), ("decoder_rates", &self.decoder_rates)] {
+            check_list(name, rates)?;
+        }
+        self.check_codes()?;
+        let hops = [&self.encoder_rates, &self.decoder_rates].map(|rates| product(rates));
         if hops[0] != hops[1] {
             return Err(wrong(format!("encoder_rates make {} samples per latent, decoder_rates {}", hops[0], hops[1])));
         }
@@ -85,9 +103,6 @@ impl Config {
             let n = self.decoder_rates.len();
             return Err(wrong(format!("decoder_dim {} cannot be halved {n} times", self.decoder_dim)));
         }
-        if let Some(stride) = self.vq_strides.iter().find(|&&stride| !self.vq_strides[0].is_multiple_of(stride)) {
-            return Err(wrong(format!("vq_strides: {stride} does not divide the first, {}", self.vq_strides[0])));
-        }
         if self.attn_window_size.is_some() {
             for (name, dim) in [("latent_dim", self.latent_dim()), ("decoder_dim", self.decoder_dim)] {
                 if dim % HEAD_DIM != 0 {
@@ -98,34 +113,46 @@ impl Config {
         Ok(())
     }
 
+    /// Whether codes of this shape can be.
+    pub(super) fn check_codes(&self) -> Result<()> {
+        if !(1..=65_536).contains(&self.codebook_size) {
+            return Err(wrong(format!("codebook_size is {}; 1 to 65536 is possible", self.codebook_size)));
+        }
+        check_list("vq_strides", &self.vq_strides)?;
+        if let Some(stride) = self.vq_strides.iter().find(|&&stride| !self.vq_strides[0].is_multiple_of(stride)) {
+            return Err(wrong(format!("vq_strides: {stride} does not divide the first, {}", self.vq_strides[0])));
+        }
+        Ok(())
+    }
+
     /// Channels of a latent.
     pub fn latent_dim(&self) -> usize {
-        self.encoder_dim << self.encoder_rates.len()
+        self.encoder_rates.iter().fold(self.encoder_dim, |dim, _| dim.saturating_mul(2))
     }
 
     /// Samples per latent.
     pub fn hop_len(&self) -> usize {
-        self.decoder_rates.iter().product()
+        product(&self.decoder_rates)
     }
 
     /// Latents per frame: the least number that has whole codes on every level.
     pub fn frame_latents(&self) -> usize {
-        self.vq_strides[0]
+        self.vq_strides.first().copied().unwrap_or(1)
     }
 
     /// Samples per frame.
     pub fn frame_len(&self) -> usize {
-        self.frame_latents() * self.hop_len()
+        self.frame_latents().saturating_mul(self.hop_len())
     }
 
     /// A clip's end is padded with silence to a multiple of this many samples: whole frames and whole attention windows.
     pub fn padded_len(&self) -> usize {
-        self.hop_len() * lcm(self.frame_latents(), self.attn_window_size.unwrap_or(1))
+        self.hop_len().saturating_mul(lcm(self.frame_latents(), self.attn_window_size.unwrap_or(1)))
     }
 
     /// Codes per frame on each level.
     pub fn frame_codes(&self) -> impl Iterator<Item = usize> {
-        self.vq_strides.iter().map(|stride| self.vq_strides[0] / stride)
+        self.vq_strides.iter().map(|stride| self.frame_latents() / (*stride).max(1))
     }
 
     /// The published 24 kHz model.
@@ -172,7 +199,18 @@ fn lcm(a: usize, b: usize) -> usize {
         }
         a
     };
-    a / gcd(a, b) * b
+    (a / gcd(a, b).max(1)).saturating_mul(b)
+}
+
+fn product(rates: &[usize]) -> usize {
+    rates.iter().fold(1, |product: usize, rate| product.saturating_mul(*rate))
+}
+
+fn check_list(name: &str, values: &[usize]) -> Result<()> {
+    if values.is_empty() || values.len() > MOST_LAYERS || values.iter().any(|value| !(1..=64).contains(value)) {
+        return Err(wrong(format!("{name} is {values:?}; 1 to {MOST_LAYERS} numbers from 1 to 64 are possible")));
+    }
+    Ok(())
 }
 
 struct Keys(Map<String, Value>);
@@ -188,10 +226,10 @@ impl Keys {
 
     fn integers(&self, key: &str, range: std::ops::RangeInclusive<usize>) -> Result<Vec<usize>> {
         match self.get(key)? {
-            Value::Array(values) if (1..=8).contains(&values.len()) => {
+            Value::Array(values) if (1..=MOST_LAYERS).contains(&values.len()) => {
                 values.iter().map(|value| integer(key, value, &range)).collect()
             }
-            other => Err(wrong(format!("{key} is {other}, expected a list of 1 to 8 integers"))),
+            other => Err(wrong(format!("{key} is {other}, expected a list of 1 to {MOST_LAYERS} integers"))),
         }
     }
 

@@ -97,8 +97,9 @@ impl Model {
     /// A synthetic model: the given shape with random weights.
     ///
     /// # Errors
-    /// None for a configuration that was read or is one of the published.
+    /// No model can have this configuration. None for one that was read or is one of the published.
     pub fn random(config: Config, seed: u64) -> Result<Self> {
+        config.check()?;
         Self::build(config, Weights::random(seed))
     }
 

@@ -33,8 +33,13 @@ impl Noise {
             Self::Seed(seed) => fill_normal(*seed, block as u32, start, out),
             Self::Given(blocks) => {
                 let given = blocks.get(block).map_or(&[][..], Vec::as_slice);
-                for (sample, n) in out.iter_mut().zip(start..) {
-                    *sample = usize::try_from(n).ok().and_then(|n| given.get(n)).copied().unwrap_or(0.0);
+                for (n, sample) in out.iter_mut().enumerate() {
+                    *sample = start
+                        .checked_add(n as u64)
+                        .and_then(|n| usize::try_from(n).ok())
+                        .and_then(|n| given.get(n))
+                        .copied()
+                        .unwrap_or(0.0);
                 }
             }
         }

@@ -110,7 +110,7 @@ impl Populator {
         }
         let outside = |code: &&i32| !(0..self.codebook_size).contains(*code);
         let code = frames.iter().find(outside).copied().unwrap_or_default();
-        let last = self.codebook_size - 1;
+        let last = self.codebook_size.saturating_sub(1);
         Err(Error::invalid(format!("code {code} is not in the codebook; 0 to {last} exist")))
     }
 

@@ -1,6 +1,6 @@
 //! The effects behind the mix: delay, reverb, gain, limiter.
 
-use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
+use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings, same_len};
 use super::parameter::Parameter;
 use crate::Result;
 
@@ -92,8 +92,9 @@ impl Bus {
         self.reverb.0.prefetch(n);
     }
 
-    /// Works on the next samples; `left` and `right` have the same length. NaN and infinities count as silence.
+    /// Works on the next samples; the shorter side counts. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        let [left, right] = same_len(left, right);
         for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {
             self.chunk(left, right);
         }

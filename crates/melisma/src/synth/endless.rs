@@ -38,8 +38,9 @@ impl Endless {
     /// Music of `style` from its beginning, and a remote for its controls. Names of notes from 2^63 on are free for others.
     ///
     /// # Errors
-    /// As [`Stream::new`].
+    /// As [`Style::check`] and [`Stream::new`].
     pub fn new(style: Style, seed: u64, config: EngineConfig) -> Result<(Self, Remote)> {
+        style.check()?;
         let max_events = config.max_events.max(LEAST_EVENTS);
         let (mut stream, remote) = Stream::new(EngineConfig { max_events, ..config })?;
         for (parameter, value) in style.controls {

@@ -4,7 +4,8 @@ use melisma_kernels::signal::voice::{Block, Control, Segment, Slot, TICK, UNIT, 
 use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::control::Glides;
-use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range};
+use super::effect::same_len;
+use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range, check_rate};
 use super::event_queue::EventQueue;
 use super::instrument::Instrument;
 use super::parameter::Parameter;
@@ -106,7 +107,7 @@ impl Engine {
     /// # Errors
     /// A figure of `config` is outside of its range, or `MELISMA_ISA` names something unknown.
     pub fn new(config: EngineConfig) -> Result<Self> {
-        check_range("sample_rate", config.sample_rate as usize, [8_000, 192_000])?;
+        check_rate(config.sample_rate)?;
         check_range("max_voices", config.max_voices, [1, 1 << 16])?;
         check_range("max_events", config.max_events, [1, 1 << 24])?;
         let n_buses = match config.buses {
@@ -164,18 +165,12 @@ impl Engine {
         self.events.push(event)
     }
 
-    /// The next samples of the mix, without effects.
-    ///
-    /// # Panics
-    /// `left.len() != right.len()`
+    /// The next samples of the mix, without effects; the shorter side counts.
     pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
         self.render_mix(None, left, right);
     }
 
     /// As [`Engine::render`], the same bits, on all threads of a CPU queue.
-    ///
-    /// # Panics
-    /// `left.len() != right.len()`
     pub fn render_on(&mut self, queue: &Queue, left: &mut [f32], right: &mut [f32]) {
         self.render_mix(Some(queue), left, right);
     }
@@ -200,7 +195,7 @@ impl Engine {
     }
 
     fn render_mix(&mut self, queue: Option<&Queue>, left: &mut [f32], right: &mut [f32]) {
-        assert_eq!(left.len(), right.len(), "left and right differ in length");
+        let [left, right] = same_len(left, right);
         let mut done = 0;
         while done < left.len() {
             let len = self.advance(queue, left.len() - done);

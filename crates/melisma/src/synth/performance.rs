@@ -67,9 +67,9 @@ impl Setup {
         let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() as u64 } else { 0 };
         let n_engines = 1 + n_stems.min(1);
         let n_events = 2 * score.notes.len() + score.bends.len() + score.controls.len();
-        n_engines * self.max_voices as u64 * VOICE_BYTES
-            + (1 + n_stems) * u64::from(self.bus.sample_rate) * BUS_BYTES
-            + (n_events * size_of::<Event>()) as u64
+        let voices = (self.max_voices as u64).saturating_mul(n_engines * VOICE_BYTES);
+        let buses = (1 + n_stems) * u64::from(self.bus.sample_rate) * BUS_BYTES;
+        voices.saturating_add(buses).saturating_add((n_events * size_of::<Event>()) as u64)
     }
 }
 

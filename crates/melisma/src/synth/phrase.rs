@@ -140,7 +140,7 @@ impl Phrase {
     /// # Errors
     /// What `each` returns.
     pub fn place(&self, at: u64, sample_rate: u32, mut each: impl FnMut(PlacedNote) -> Result<()>) -> Result<()> {
-        let sample = |seconds: f64| at + (seconds.max(0.0) * f64::from(sample_rate)).round() as u64;
+        let sample = |seconds: f64| at.saturating_add((seconds.max(0.0) * f64::from(sample_rate)).round() as u64);
         let mut note = |instrument, key: u8, velocity, [onset, duration]: [f64; 2], pan| {
             let release = onset + f64::max(duration, 0.0);
             let (start, release) = (sample(onset), sample(release));

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::bus::{Bus, BusConfig};
 use super::capture::Capture;
+use super::effect::same_len;
 use super::engine::{Engine, EngineConfig, Stem};
 use super::event::{Action, Event, check};
 use crate::runtime::device::Queue;
@@ -150,12 +151,9 @@ impl Stream {
     }
 
     /// The next samples, for callers with another block length; the bits are the same. Actions of remotes happen at the
-    /// first of them.
-    ///
-    /// # Panics
-    /// `left.len() != right.len()`
+    /// first of them. The shorter side counts.
     pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
-        assert_eq!(left.len(), right.len(), "left and right differ in length");
+        let [left, right] = same_len(left, right);
         let position = self.engine.position();
         // Actions that arrive meanwhile wait for the next block.
         for action in self.inbox.try_iter().take(INBOX) {

@@ -17,7 +17,7 @@ impl Busy {
             self.join();
         }
         if self.intervals.len() < MAX_INTERVALS {
-            self.intervals.push((start, end));
+            self.intervals.push((start, end.max(start)));
         } else {
             self.lost += 1;
         }

@@ -22,7 +22,8 @@ pub(super) fn run(blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32])
 pub fn fill_normal(seed: u64, block: u32, start: u64, out: &mut [f32]) {
     let mut group = None;
     let mut lanes = [0.0; 4];
-    for (sample, n) in out.iter_mut().zip(start..) {
+    for (index, sample) in out.iter_mut().enumerate() {
+        let n = start.wrapping_add(index as u64);
         if group != Some(n / 4) {
             group = Some(n / 4);
             let index = n / 4;

@@ -80,8 +80,9 @@ impl OnCpu {
 
     /// Scratch of each thread, plus one maximum per task.
     pub(super) fn scratch_bytes(&self, threads: usize, batch: Batch) -> u64 {
-        let n_tasks = batch.n_items * batch.n_frames.div_ceil(TASK_FRAMES);
-        ((threads * self.layout.len() + n_tasks) * size_of::<f32>()) as u64
+        let n_tasks = batch.n_items.saturating_mul(batch.n_frames.div_ceil(TASK_FRAMES));
+        let n_floats = threads.saturating_mul(self.layout.len()).saturating_add(n_tasks);
+        n_floats.saturating_mul(size_of::<f32>()) as u64
     }
 }
 

@@ -97,7 +97,7 @@ impl HeaderJson {
 /// `align`.
 pub fn header(mut json: String, align: usize) -> Vec<u8> {
     const LEN_FIELD: usize = size_of::<u64>();
-    let padding = (LEN_FIELD + json.len()).next_multiple_of(align) - LEN_FIELD - json.len();
+    let padding = (LEN_FIELD + json.len()).next_multiple_of(align.max(1)) - LEN_FIELD - json.len();
     json.extend(std::iter::repeat_n(' ', padding));
     let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(json.as_bytes());

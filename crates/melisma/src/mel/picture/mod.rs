@@ -69,9 +69,13 @@ impl Plot {
             Order::FilterTime => (mel.shape[0], mel.shape[1]),
             Order::TimeFilter => (mel.shape[1], mel.shape[0]),
         };
+        let levels = levels(mel, config);
+        // A shape of other values has nothing to show.
+        let is_whole = n_mels.checked_mul(n_frames) == Some(levels.len());
+        let (n_mels, n_frames) = if is_whole { (n_mels, n_frames) } else { (0, 0) };
         let row_len = (320 / n_mels.max(1)).max(1);
-        let (width, height) = ((n_frames * 4).clamp(240, MAX_WIDTH), n_mels * row_len);
-        Self { levels: levels(mel, config), order, n_mels, n_frames, row_len, width, height }
+        let (width, height) = (n_frames.saturating_mul(4).clamp(240, MAX_WIDTH), n_mels * row_len);
+        Self { levels, order, n_mels, n_frames, row_len, width, height }
     }
 
     fn draw(&self, canvas: &mut Canvas, [left, top]: [usize; 2]) {

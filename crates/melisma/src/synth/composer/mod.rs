@@ -47,12 +47,13 @@ pub fn seed(text: &str) -> u64 {
 /// A piece of `seconds` in `style`.
 ///
 /// # Errors
-/// `seconds` is not between 0 and a day.
+/// Those of [`Style::check`], or `seconds` is not between 0 and a day.
 pub fn compose(style: &Style, seed: u64, seconds: f64) -> Result<Score> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(Error::invalid(format!("a piece of {seconds} s; 0 to {MAX_SECONDS}"))
             .with_hint("a day is the longest piece"));
     }
+    style.check()?;
     let mut composer = Composer::new(style.clone(), seed);
     let mut notes = Vec::new();
     while composer.seconds() < seconds {
@@ -112,8 +113,10 @@ struct Played {
 }
 
 impl Composer {
-    /// A composer before its first phrase.
+    /// A composer before its first phrase. Figures of the style that are out of their ranges count as
+    /// the nearest that are not.
     pub fn new(style: Style, seed: u64) -> Self {
+        let style = style.clamped();
         let harmony = Harmony::new(style.mode, style.tonic, style.colours);
         let melody = Melody::new(style.mode, style.tonic);
         Self { style, seed, harmony, melody, n_phrases: 0 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::PHRASE;
 use super::mode::Mode;
 use super::random::Random;
 use crate::synth::parameter::Parameter;
@@ -122,22 +123,68 @@ impl Style {
         })
     }
 
+    /// Whether it can be composed in.
+    ///
+    /// # Errors
+    /// The message names the first figure that is out of its range.
+    pub fn check(&self) -> Result<()> {
+        let clamped = self.clone().clamped();
+        for (name, given, allowed) in [
+            ("tonic", self.tonic.into(), clamped.tonic.into()),
+            ("beat_us", self.beat_us, clamped.beat_us),
+            ("bars_per_chord", self.bars_per_chord, clamped.bars_per_chord),
+            ("melody", self.melody, clamped.melody),
+            ("arpeggio", self.arpeggio, clamped.arpeggio),
+            ("kick", self.kick, clamped.kick),
+            ("hat", self.hat, clamped.hat),
+            ("swell", self.swell, clamped.swell),
+            ("velocity", self.velocity.into(), clamped.velocity.into()),
+        ] {
+            if given != allowed {
+                return Err(Error::invalid(format!("style: {name} is {given}; the nearest that works is {allowed}")));
+            }
+        }
+        match self.colours.iter().position(|colour| *colour > MOST_COLOUR) {
+            Some(at) => Err(Error::invalid(format!("style: colour {at} is {}; 0 to {MOST_COLOUR}", self.colours[at]))),
+            None => Ok(()),
+        }
+    }
+
+    /// Every figure within its range.
+    pub(super) fn clamped(self) -> Self {
+        let share = |percent: u32| percent.min(100);
+        Self {
+            tonic: self.tonic.min(11),
+            beat_us: self.beat_us.clamp(60_000, 6_000_000),
+            bars_per_chord: self.bars_per_chord.clamp(1, PHRASE),
+            colours: self.colours.map(|colour| colour.min(MOST_COLOUR)),
+            melody: share(self.melody),
+            arpeggio: share(self.arpeggio),
+            kick: share(self.kick),
+            hat: share(self.hat),
+            swell: share(self.swell),
+            velocity: self.velocity.min(127),
+            ..self
+        }
+    }
+
     /// This style in another key, tempo, density and sound, by `seed`: for sets of pieces that differ.
     #[must_use]
     pub fn varied(&self, seed: u64) -> Self {
+        let base = self.clone().clamped();
         let mut random = Random::new(seed, u64::MAX, 0);
         let mut around = |value: u32, spread: u32| value.saturating_sub(spread) + random.below(2 * spread + 1);
-        let beat_us = self.beat_us / 100 * around(100, 15);
+        let beat_us = base.beat_us / 100 * around(100, 15);
         let mut share = |value: u32| if value == 0 { 0 } else { around(value, 20).min(100) };
-        let [melody, arpeggio] = [self.melody, self.arpeggio].map(&mut share);
-        let [kick, hat, swell] = [self.kick, self.hat, self.swell].map(&mut share);
-        let velocity = around(u32::from(self.velocity), 12).min(127) as u8;
+        let [melody, arpeggio] = [base.melody, base.arpeggio].map(&mut share);
+        let [kick, hat, swell] = [base.kick, base.hat, base.swell].map(&mut share);
+        let velocity = around(u32::from(base.velocity), 12).min(127) as u8;
         let tonic = random.below(12) as u8;
-        let controls = self.controls.map(|(parameter, value)| {
+        let controls = base.controls.map(|(parameter, value)| {
             let [low, high] = parameter.range();
             (parameter, (value * (50 + random.below(101)) as f32 / 100.0).clamp(low, high))
         });
-        let varied = Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..self.clone() };
+        let varied = Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..base };
         Self { about: Cow::Owned(varied.described()), ..varied }
     }
 
@@ -149,6 +196,8 @@ impl Style {
     }
 }
 
+/// The largest weight of a colour.
+const MOST_COLOUR: u32 = 1_000_000;
 const PITCH_CLASSES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
 /// Gain, brightness, motion, reverb and delay.

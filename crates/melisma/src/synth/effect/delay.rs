@@ -4,7 +4,8 @@ use std::f64::consts::TAU;
 
 use melisma_kernels::memory::prefetch;
 
-use super::flush;
+use super::{flush, same_len};
+use crate::synth::event::check_rate;
 use crate::{Error, Result};
 
 /// The longest time between echoes, in seconds.
@@ -48,8 +49,9 @@ impl Delay {
     /// Reserves the longest echo's time.
     ///
     /// # Errors
-    /// A setting is outside of its limits.
+    /// A setting is outside of its limits, or the rate is not 8 to 192 kHz.
     pub fn new(settings: DelaySettings, sample_rate: u32) -> Result<Self> {
+        check_rate(sample_rate)?;
         let DelaySettings { time_s, feedback, cutoff_hz } = settings;
         if !(0.001..=MAX_TIME).contains(&time_s) {
             return Err(Error::invalid(format!("a delay of {time_s} s; 0.001 to {MAX_TIME}")));
@@ -77,13 +79,13 @@ impl Delay {
 
     /// Asks for what the next `n` samples need from memory.
     pub fn prefetch(&self, n: usize) {
-        let end = self.left.len().min(self.at + n);
+        let end = self.left.len().min(self.at.saturating_add(n));
         [&self.left, &self.right].into_iter().for_each(|line| prefetch(&line[self.at..end]));
     }
 
-    /// Replaces a sound by its echoes.
+    /// Replaces a sound by its echoes; the shorter side counts.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
-        let (mut left, mut right) = (left, right);
+        let [mut left, mut right] = same_len(left, right);
         while !left.is_empty() {
             let n = left.len().min(RUN).min(self.left.len() - self.at);
             let ((now_left, rest_left), (now_right, rest_right)) = (left.split_at_mut(n), right.split_at_mut(n));

@@ -4,7 +4,9 @@
 //! of W such values is the gain at n; it is at most r[n - W + 1], and that is the sample that leaves. Gains are integers of 2^-30 while they are
 //! added up, so that the running sum never drifts.
 
+use super::same_len;
 use crate::audio::interpolate::{HALF, Interpolator};
+use crate::synth::event::check_rate;
 use crate::{Error, Result};
 
 /// Seconds to turn down in.
@@ -48,8 +50,9 @@ impl Limiter {
     /// Peaks stay at or below `ceiling_dbtp` decibels of full scale.
     ///
     /// # Errors
-    /// The ceiling is not from -60 to 0 dB.
+    /// The ceiling is not from -60 to 0 dB, or the rate is not 8 to 192 kHz.
     pub fn new(ceiling_dbtp: f64, sample_rate: u32) -> Result<Self> {
+        check_rate(sample_rate)?;
         if !(-60.0..=0.0).contains(&ceiling_dbtp) {
             return Err(Error::invalid(format!("a ceiling of {ceiling_dbtp} dBTP; -60 to 0")));
         }
@@ -83,8 +86,9 @@ impl Limiter {
         self.latency() as u64
     }
 
-    /// Limits in place. NaN and infinities count as silence.
+    /// Limits in place; the shorter side counts. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        let [left, right] = same_len(left, right);
         for (left, right) in left.chunks_mut(RUN).zip(right.chunks_mut(RUN)) {
             if self.is_at_rest() && self.is_calm(left) && self.is_calm(right) {
                 self.pass(left, right);

@@ -20,5 +20,11 @@ fn flush(x: f32) -> f32 {
     if x.abs() < TINY { 0.0 } else { x }
 }
 
+/// Both sides, the longer cut to the shorter.
+pub(super) fn same_len<'a>(left: &'a mut [f32], right: &'a mut [f32]) -> [&'a mut [f32]; 2] {
+    let n = left.len().min(right.len());
+    [&mut left[..n], &mut right[..n]]
+}
+
 #[cfg(test)]
 mod tests;

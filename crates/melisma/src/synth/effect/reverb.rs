@@ -10,7 +10,8 @@ use melisma_kernels::memory::prefetch;
 // A block is shorter than the shortest diffuser at any rate.
 use melisma_kernels::signal::delay_network::{BLOCK, DelayNetwork, Levels, N_LINES as N, Rows};
 
-use super::flush;
+use super::{flush, same_len};
+use crate::synth::event::check_rate;
 use crate::{Error, Result};
 
 /// Lengths of the lines, in seconds.
@@ -72,8 +73,9 @@ impl Reverb {
     /// Reserves the lines.
     ///
     /// # Errors
-    /// A setting is outside of its limits.
+    /// A setting is outside of its limits, or the rate is not 8 to 192 kHz.
     pub fn new(settings: ReverbSettings, sample_rate: u32) -> Result<Self> {
+        check_rate(sample_rate)?;
         let ReverbSettings { rt60_s, high, crossover_hz } = settings;
         if !(0.1..=30.0).contains(&rt60_s) || !(0.05..=1.0).contains(&high) || !crossover_hz.is_finite() {
             return Err(Error::invalid(format!(
@@ -124,8 +126,9 @@ impl Reverb {
         self.lines.iter().chain(diffusers).for_each(|line| line.prefetch(n));
     }
 
-    /// Replaces a sound by that of the room.
+    /// Replaces a sound by that of the room; the shorter side counts.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        let [left, right] = same_len(left, right);
         for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
             let is_silent = left.iter().chain(right.iter()).all(|&x| x == 0.0);
             if !(is_silent && self.silence >= self.longest) {
@@ -164,7 +167,7 @@ impl Line {
 
     /// Asks for the next samples, but for those beyond the line's end.
     fn prefetch(&self, n: usize) {
-        prefetch(&self.samples[self.at..self.samples.len().min(self.at + n)]);
+        prefetch(&self.samples[self.at..self.samples.len().min(self.at.saturating_add(n))]);
     }
 
     /// The next samples.

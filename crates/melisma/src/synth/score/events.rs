@@ -9,7 +9,7 @@ impl Note {
     pub(in crate::synth) fn placed(&self, sample_rate: u32) -> PlacedNote {
         let Self { instrument, channel, key, velocity, pan, .. } = *self;
         let start = sample(self.start, sample_rate);
-        let release = sample(self.start + self.duration, sample_rate).max(start + 1);
+        let release = sample(self.start + self.duration, sample_rate).max(start.saturating_add(1));
         PlacedNote { instrument, channel, key, velocity, pan, start, release }
     }
 }

@@ -23,7 +23,7 @@ impl Engine {
     /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
     /// it decodes; nothing for a model that the engine has no kernels for.
     pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
-        if !config.depthwise {
+        if !config.depthwise || config.check().is_err() {
             return Needed::default();
         }
         let shape = Shape { capacity: Capacity::new(max_streams, CLIP_FRAMES), sizes: sizes(config) };

@@ -258,7 +258,8 @@ impl EncodeEngine {
 
     /// Latents of a padded clip.
     fn end(&self, n_samples: usize) -> i64 {
-        (n_samples.next_multiple_of(self.config.padded_len()) / self.config.hop_len()) as i64
+        let padded = n_samples.checked_next_multiple_of(self.config.padded_len()).unwrap_or(usize::MAX);
+        (padded / self.config.hop_len()) as i64
     }
 
     /// Frames until the last code of a stream with `end` latents of which it took `start`.

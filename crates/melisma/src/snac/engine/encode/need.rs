@@ -18,7 +18,7 @@ impl EncodeEngine {
     /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
     /// it encodes; nothing for a model that the engine has no kernels for.
     pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
-        if supported(config).is_err() {
+        if supported(config).and_then(|()| config.check()).is_err() {
             return Needed::default();
         }
         let shape = Shape { capacity: capacity(device, max_streams), sizes: sizes(config) };

@@ -33,7 +33,7 @@ impl EncodeEngine {
     /// `InvalidArgument` for an unknown or repeated stream, too few or too many samples, samples that are not finite, or
     /// more frames than [`EncodeEngine::max_frames`]; otherwise the device failed.
     pub fn submit_pieces(&mut self, pieces: &[Piece<'_>], n_frames: usize) -> Result<Ticket> {
-        let len = n_frames * self.frame_len();
+        let len = n_frames.saturating_mul(self.frame_len());
         self.streams.check_each(pieces.iter().map(|piece| piece.stream))?;
         for piece in pieces {
             let live = self.streams.get(piece.stream)?;
