@@ -58,7 +58,7 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
     let text = || {
         let mut table = Table::new([("output", Align::Left), ("type", Align::Left), ("file", Align::Left)]);
         for (port, (path, value)) in &described {
-            table.push([terminal::one_line(&port.name), format!("{value:?}"), terminal::name(&path)]);
+            table.push([terminal::one_line(&port.name), format!("{value:?}"), terminal::name(path)]);
         }
         let cached = if chosen.cached.is_some() { ", cached" } else { "" };
         format!("{}{}{cached}: {seconds:.3} s\n", table.text(), chosen.candidate)
