@@ -2,9 +2,9 @@
 //! without noise blocks.
 
 use super::Sketch;
-use crate::Result;
 use crate::onnx::{Dim, Model, Node, ValueInfo};
 use crate::random::SplitMix64;
+use crate::{Error, Result};
 
 /// The sizes of a decoder.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +25,16 @@ impl Snac<'_> {
 /// Builds a decoder with random weights from a seed.
 ///
 /// # Errors
-/// The sizes overflow.
+/// A size is 0 or too large, or the channels cannot be halved for each stride.
 pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
     let mut sketch = Sketch { random: SplitMix64::new(seed), ..Sketch::default() };
     let Snac { latent_dim, dim, strides } = *sizes;
+    let is_small = |sizes: &[usize], most: usize| sizes.iter().all(|size| (1..=most).contains(size));
+    let is_halved = strides.len() <= 8 && dim.is_multiple_of(1 << strides.len());
+    if !is_small(&[latent_dim, dim], 8192) || !is_small(strides, 64) || !is_halved {
+        return Err(Error::invalid(format!("a decoder of {sizes:?}"))
+            .with_hint("use 1 to 8192 channels that can be halved for each of up to 8 strides, of 1 to 64"));
+    }
     let mut x = conv(
         &mut sketch,
         "z",

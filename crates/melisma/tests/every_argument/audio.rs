@@ -1,0 +1,145 @@
+use std::io::Cursor;
+
+use melisma::audio::stretch::Stretch;
+use melisma::audio::wav::{self, SampleFormat};
+use melisma::audio::{
+    Channel, Clip, Format, Layout, Rates, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
+};
+use melisma::mel::{self, MelScale, Spectrogram, Transform, Values, Window, filterbank, picture};
+use melisma::{Budget, Device, Error, fidelity};
+
+use super::{COUNTS, Calls, FLOATS, PLACES, RATES, SHORT, each, float, limit};
+
+#[test]
+fn files_rates_and_channels() {
+    limit();
+    let mut calls = Calls::default();
+    let channels = || COUNTS.into_iter().chain([9, 33, 256, 65_536]);
+    for samples in SHORT {
+        // At 1 Hz these are seconds.
+        let few = &samples[..samples.len().min(1)];
+        each!(calls, "resample", from in RATES, to in RATES => {
+            let _ = resample_with(few, from, to, |_| Ok(()));
+            resample(few, from, to).map(drop)
+        });
+        each!(calls, "wav::write", sample_rate in RATES, n_channels in channels(), format in [SampleFormat::U8, SampleFormat::S24, SampleFormat::F64] => {
+            let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
+            let _ = (clip.n_frames(), clip.seconds(), clip.downmix(), wav::write(&clip, format));
+            let mut writer = wav::Writer::new(Cursor::new(Vec::new()), sample_rate, n_channels, format)?;
+            writer.write(samples)
+        });
+        each!(calls, "flac::write", sample_rate in RATES, n_channels in channels() => {
+            let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
+            let _ = flac::write(&clip, flac::Depth::S16);
+            let mut writer = flac::Writer::piped(Vec::new(), sample_rate, n_channels, flac::Depth::S24)?;
+            writer.write(samples)
+        });
+        each!(calls, "Writer::new", sample_rate in RATES, n_channels in channels(), format in [Format::Wav(SampleFormat::S16), Format::Mp3, Format::Opus] => {
+            let layout = Layout { sample_rate, n_channels };
+            let _ = Writer::piped(Vec::new(), format, layout).map(|mut writer| writer.write(few));
+            let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout)?;
+            writer.write(few)?;
+            writer.seal().map(drop)
+        });
+        each!(calls, "Stretch::new", sample_rate in RATES, n_channels in channels(), speed in FLOATS => {
+            let mut stretch = Stretch::new(Layout { sample_rate, n_channels }, speed)?;
+            let n = stretch.push(samples).len();
+            Ok::<_, Error>(n + stretch.finish().len())
+        });
+    }
+    calls.end(1000);
+}
+
+#[test]
+fn places_in_files() {
+    limit();
+    let mut calls = Calls::default();
+    each!(calls, "resampled_len", n in COUNTS, from in RATES, to in RATES => resampled_len(n, from, to));
+    each!(calls, "Channel", index in COUNTS, n in COUNTS => {
+        let channel = Channel::One(index);
+        (channel.check(n).is_err(), channel.note(n), Channel::Mix.note(n))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.wav");
+    let clip = Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.1; 160] };
+    std::fs::write(&path, wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
+    each!(calls, "Source::reopen", sample_rate in RATES, n_original in PLACES, channel in COUNTS => {
+        let target = Target { sample_rate, channel: Channel::One(channel), rates: Rates::Any };
+        let _ = Source::open(&path, target).map(drop);
+        let mut source = Source::reopen(&path, target, n_original, Reads::Direct)?;
+        for first in PLACES {
+            let _ = (source.read_f32(first, &mut [0.0; 9]), source.read_i16(first, &mut [0; 9]));
+        }
+        Ok::<_, Error>(())
+    });
+    each!(calls, "wav::File", first in PLACES, channel in COUNTS => {
+        let mut file = wav::File::open(&path)?;
+        let _ = file.read_i16(first, &mut [0; 9]);
+        file.read_mono(Channel::One(channel), first, &mut [0.0; 9])
+    });
+    calls.end(500);
+}
+
+#[test]
+fn spectrograms() {
+    limit();
+    let mut calls = Calls::default();
+    let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
+    let queue = device.queue(&budget).unwrap();
+    let base = || mel::Config::preset("whisper-80").unwrap();
+    let mut check = |name: &str, n: usize, value: f64, config: mel::Config| {
+        calls.call(
+            || format!("{name} {n} {value}"),
+            || {
+                let _ = (config.pad(), config.top_hz(), filterbank(&config).map(|weights| weights.len()));
+                COUNTS.into_iter().for_each(|n| drop(config.n_frames(n)));
+                let _ = config.reference(&[0.1; 500]);
+                let transform = Transform::new(&device, &budget, config)?;
+                COUNTS.into_iter().for_each(|n| drop(transform.scratch_bytes(&device, n)));
+                transform.run(&queue, &[0.1f32; 500]).map(drop)
+            },
+        );
+    };
+    for n in COUNTS {
+        check("n_fft", n, 0.0, mel::Config { n_fft: n, ..base() });
+        check("win_length", n, 0.0, mel::Config { win_length: n, ..base() });
+        check("hop_length", n, 0.0, mel::Config { hop_length: n, ..base() });
+        check("n_mels", n, 0.0, mel::Config { n_mels: n, ..base() });
+        check("power", n, 0.0, mel::Config { power: n as u8, ..base() });
+        check("all", n, 0.0, mel::Config { n_fft: n, win_length: n, hop_length: n, n_mels: n, ..base() });
+    }
+    for rate in RATES {
+        check("sample_rate", rate as usize, 0.0, mel::Config { sample_rate: rate, ..base() });
+    }
+    for value in FLOATS {
+        check("preemphasis", 0, value, mel::Config { preemphasis: value, ..base() });
+        check("input_scale", 0, value, mel::Config { input_scale: value, ..base() });
+        check("epsilon", 0, value, mel::Config { epsilon: value, ..base() });
+        check("f_min", 0, value, mel::Config { f_min: value, ..base() });
+        check("f_max", 0, value, mel::Config { f_max: Some(value), ..base() });
+        check("floor", 0, value, mel::Config { floor: value, ..base() });
+        check("multiplier", 0, value, mel::Config { multiplier: value, ..base() });
+        check("offset", 0, value, mel::Config { offset: value, ..base() });
+        check("range", 0, value, mel::Config { range: Some(value), ..base() });
+    }
+    for window in [Window::Hann, Window::Hamming, Window::Povey, Window::Rectangular] {
+        each!(calls, "Window::at", n in COUNTS, len in COUNTS => window.at(n, len));
+    }
+    for scale in [MelScale::Htk, MelScale::Kaldi, MelScale::Slaney] {
+        each!(calls, "MelScale", value in FLOATS => (scale.mel(value), scale.hz(value)));
+    }
+    each!(calls, "picture::write", f in COUNTS, t in COUNTS, value in FLOATS => {
+        let mel = Spectrogram { shape: [f, t], values: Values::F32(vec![float(value); 2]) };
+        (picture::write(&mel, &base()).len(), picture::write_plain(&mel, &base()).len())
+    });
+    each!(calls, "fidelity::Meter::new", rate in RATES => {
+        let _ = fidelity::Meter::needed(&device, &Budget::limited(1 << 28), rate);
+        let mut meter = fidelity::Meter::new(&queue, &budget, rate)?;
+        for samples in SHORT {
+            meter.original(samples)?;
+            meter.decoded(samples)?;
+        }
+        Ok::<_, Error>(())
+    });
+    calls.end(400);
+}
