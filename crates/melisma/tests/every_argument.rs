@@ -22,6 +22,9 @@ const PLACES: [u64; 6] = [0, 1, 2, 1 << 40, u64::MAX / 2, u64::MAX];
 const FLOATS: [f64; 11] = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-310, 1e12, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
 const SHORT: [&[f32]; 4] = [&[], &[0.5], &[f32::NAN, f32::INFINITY, -1e38], &[0.1; 70]];
 
+/// The name of a field, and what sets it.
+type Change<T, N> = (&'static str, fn(&mut T, N));
+
 fn float(value: f64) -> f32 {
     value as f32
 }

@@ -1,4 +1,7 @@
 /// Channels over time, `[C, T]`, time contiguous.
+///
+/// # Panics
+/// As with slices, where a channel or a time is outside of it, or the number of values does not fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plane {
     n_channels: usize,

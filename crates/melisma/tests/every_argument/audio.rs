@@ -95,7 +95,9 @@ fn spectrograms() {
                 COUNTS.into_iter().for_each(|n| drop(config.n_frames(n)));
                 let _ = config.reference(&[0.1; 500]);
                 let transform = Transform::new(&device, &budget, config)?;
-                COUNTS.into_iter().for_each(|n| drop(transform.scratch_bytes(&device, n)));
+                for n in COUNTS {
+                    let _ = transform.scratch_bytes(&device, n);
+                }
                 transform.run(&queue, &[0.1f32; 500]).map(drop)
             },
         );

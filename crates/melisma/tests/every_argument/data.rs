@@ -15,7 +15,7 @@ use melisma::text::{self, duration, size};
 use melisma::trace::{Busy, Collector, Sort};
 use melisma::{Budget, Device, Error, Space, Tensor, mel};
 
-use super::{COUNTS, Calls, FLOATS, PLACES, SHORT, each, float, limit};
+use super::{COUNTS, Calls, Change, FLOATS, PLACES, SHORT, each, float, limit};
 
 #[test]
 fn numbers_as_text_and_bytes() {
@@ -104,7 +104,7 @@ fn codes_and_models() {
         let _ = snac::Engine::new(&model, &queue, &budget, 1)?.sibling(&queue, &budget, max_streams);
         snac::EncodeEngine::new(&model, &queue, &budget, 1)?.sibling(&queue, &budget, max_streams).map(drop)
     });
-    let changes: [(&str, fn(&mut snac::Config, usize)); 9] = [
+    let changes: [Change<snac::Config, usize>; 9] = [
         ("sampling_rate", |config, n| config.sampling_rate = n as u32),
         ("encoder_dim", |config, n| config.encoder_dim = n),
         ("encoder_rates", |config, n| config.encoder_rates = vec![n; 4]),

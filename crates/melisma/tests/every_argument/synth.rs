@@ -10,7 +10,7 @@ use melisma::synth::{
 };
 use melisma::{Budget, Device, Error};
 
-use super::{COUNTS, Calls, FLOATS, PLACES, RATES, SHORT, each, float, limit};
+use super::{COUNTS, Calls, Change, FLOATS, PLACES, RATES, SHORT, each, float, limit};
 
 const NOTE: Note =
     Note { instrument: Instrument::Lead, start: 0.0, duration: 0.01, key: 69, velocity: 0.5, pan: 0.0, channel: 0 };
@@ -198,7 +198,6 @@ fn phrases_and_batches() {
                 melody: vec![Melody { onset, duration, key: 255, velocity: float(duration) }],
                 kicks: vec![Kick { onset, velocity: float(duration) }],
                 swells: vec![Swell { onset, duration, velocity: float(duration) }],
-                ..Phrase::default()
             };
             let _ = phrase.check();
             phrase.place(at, rate, |_| Ok(()))?;
@@ -215,7 +214,7 @@ fn composers_and_clips() {
     each!(calls, "compose", seed in PLACES, seconds in FLOATS.into_iter().filter(|seconds| !(2.0..1e6).contains(seconds)) => {
         compose(&STYLES[0], seed, seconds).map(drop)
     });
-    let changes: [(&str, fn(&mut Style, u32)); 9] = [
+    let changes: [Change<Style, u32>; 9] = [
         ("tonic", |style, n| style.tonic = n as u8),
         ("beat_us", |style, n| style.beat_us = n),
         ("bars_per_chord", |style, n| style.bars_per_chord = n),
