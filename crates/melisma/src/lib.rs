@@ -173,6 +173,8 @@ pub mod fidelity;
 pub mod format;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod growth;
 pub mod mel;
 #[cfg(feature = "onnx")]
 pub mod onnx;
