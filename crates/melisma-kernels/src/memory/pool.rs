@@ -102,6 +102,7 @@ mod tests {
         let pool = Pool::host(&budget);
         pool.prewarm(1000, 2).unwrap();
         let held = budget.usage(Space::Host).now;
+        assert_eq!(held, 2 * 1024, "as many as asked for");
         for _ in 0..10 {
             let first = pool.take(1000).unwrap();
             let second = pool.take(900).unwrap();

@@ -39,4 +39,13 @@ mod tests {
         assert!(tensor.is_empty());
         assert_eq!(tensor.to_vec::<half::f16>(&device.queue(&budget).unwrap()).unwrap(), []);
     }
+
+    #[test]
+    fn copies_have_one_length() {
+        let queue = Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap();
+        for len in [2, 4] {
+            let refused = queue.copy([1f32; 3][..].into(), (&mut vec![0f32; len][..]).into()).unwrap_err();
+            assert!(refused.to_string().starts_with("copy: "), "{refused}");
+        }
+    }
 }

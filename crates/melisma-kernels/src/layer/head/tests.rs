@@ -1,6 +1,6 @@
 use super::Head;
 use super::reference::head;
-use crate::layer::step::Timeline;
+use crate::layer::step::{Activations, Arena, Row, Rows, Step, Timeline};
 use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
@@ -44,4 +44,19 @@ fn refusals(bench: &Bench) {
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("weight"));
     let layer = Head { weight: &[0.0; 14], alpha: &[1.0], ..layer };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("alpha"));
+    let plan = Head { alpha: &[1.0; 2], ..layer }.plan(&bench.device, &bench.budget).unwrap();
+    let mut rows = Rows::new(&bench.device, &bench.budget, 1, 1).unwrap();
+    rows.set(&bench.queue, &[Row::default()]).unwrap();
+    let run = |n_x: usize, n_y: usize, slot_len: usize| {
+        let zeros = |n: usize| bench.tensor(&vec![0f32; n]);
+        let (x, mut y, mut floats) = (zeros(n_x), zeros(n_y), zeros(slot_len));
+        let arena = Arena { floats: floats.view_mut().unwrap(), slot_len, offset: 0 };
+        let activations = Activations { x: x.view().unwrap(), y: y.view_mut().unwrap() };
+        plan.run(&bench.queue, Step { rows: &rows, n_latents: 4 }, arena, activations)
+    };
+    let len = plan.state_len();
+    run(8, 4, len).unwrap();
+    for (n_x, n_y, slot_len) in [(7, 4, len), (9, 4, len), (8, 3, len), (8, 5, len), (8, 4, len - 1)] {
+        assert!(run(n_x, n_y, slot_len).is_err(), "{n_x}, {n_y}, {slot_len}");
+    }
 }
