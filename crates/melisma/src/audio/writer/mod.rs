@@ -81,6 +81,7 @@ pub struct Layout {
 /// ```
 pub struct Writer<W: Write> {
     kind: Kind<W>,
+    n_channels: usize,
 }
 
 enum Kind<W: Write> {
@@ -129,14 +130,18 @@ impl<W: Write> Writer<W> {
             #[cfg(not(feature = "codecs"))]
             Format::Mp3 | Format::Opus => return Err(left_out()),
         };
-        Ok(Self { kind })
+        Ok(Self { kind, n_channels })
     }
 
     /// Appends interleaved samples, in whole frames.
     ///
     /// # Errors
-    /// `Io`: the sink fails.
+    /// The last frame is not whole; or `Io`: the sink fails.
     pub fn write(&mut self, samples: &[f32]) -> Result<()> {
+        if !samples.len().is_multiple_of(self.n_channels) {
+            let message = format!("{} samples are not whole frames of {} channels", samples.len(), self.n_channels);
+            return Err(Error::invalid(message));
+        }
         each!(&mut self.kind, writer => writer.write(samples))
     }
 
@@ -175,7 +180,7 @@ impl<W: Read + Write + Seek> Writer<W> {
             #[cfg(not(feature = "codecs"))]
             Format::Mp3 | Format::Opus => return Err(left_out()),
         };
-        Ok(Self { kind })
+        Ok(Self { kind, n_channels: layout.n_channels })
     }
 
     /// Finishes a file: writes its length into the header, at position 0 of the sink.

@@ -10,6 +10,10 @@ use crate::onnx::{Model, Node, Tensor};
 /// Smaller matrices gain nothing.
 const MIN_ELEMENTS: usize = 4096;
 
+/// The largest weight. Processors without VNNI add two products in 16 bits, and 2 · 255 · 64 is the
+/// largest sum that fits there: the result is the same on all of them.
+const LARGEST: f32 = 64.0;
+
 /// Converts `MatMul` and plain `Gemm` nodes with a constant second factor, and returns how many.
 ///
 /// # Errors
@@ -75,8 +79,9 @@ fn matrix(node: &Node, initializers: &[Tensor]) -> Option<Matrix> {
     let at =
         |row: usize, col: usize| if is_gemm && flag("transB") { floats[col * k + row] } else { floats[row * n + col] };
     let largest = |col: usize| (0..k).map(|row| at(row, col).abs()).fold(0f32, f32::max);
-    let scales: Vec<f32> = (0..n).map(largest).map(|most| if most == 0.0 { 1.0 } else { most / 127.0 }).collect();
-    let quantize = |row: usize, col: usize| (at(row, col) / scales[col]).round_ties_even().clamp(-127.0, 127.0) as i8;
+    let scales: Vec<f32> = (0..n).map(largest).map(|most| if most == 0.0 { 1.0 } else { most / LARGEST }).collect();
+    let quantize =
+        |row: usize, col: usize| (at(row, col) / scales[col]).round_ties_even().clamp(-LARGEST, LARGEST) as i8;
     let bytes = (0..k).flat_map(|row| (0..n).map(move |col| (row, col))).map(|(row, col)| quantize(row, col)).collect();
     Some(Matrix { shape: [k, n], bytes, scales })
 }
