@@ -70,7 +70,7 @@ fn an_output_that_is_or_holds_an_input_is_refused() {
                 refused(&sandbox, "build", &[&[input, "-o", output, "--store", store][..], force].concat(), message);
             };
             try_one("w", "w", "w: this folder is an input");
-            try_one("w", "link", "link: this folder is an input");
+            try_one("w", "link", "w: this folder is an input");
             try_one("link", "./w/", "this folder is an input");
             try_one("up/in", "up", "up: this folder holds the input up/in");
             try_one("far/list.txt", "up", "up: this folder holds the input far/../up/in/a.wav");
