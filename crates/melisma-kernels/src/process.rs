@@ -66,3 +66,26 @@ fn change(resource: libc::__rlimit_resource_t, choose: impl FnOnce(u64) -> u64) 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(name: &str) -> [u64; 2] {
+        let text = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let mut values = line.split_whitespace().map(|value| value.parse().unwrap_or(u64::MAX));
+        [values.next().unwrap(), values.next().unwrap()]
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no system to ask")]
+    fn memory_is_limited_to_what_was_said_and_to_what_is_allowed() {
+        const FAR_AWAY: u64 = 1 << 50;
+        let [_, most] = limits("Max data size");
+        limit_memory(FAR_AWAY).unwrap();
+        assert_eq!(limits("Max data size"), [FAR_AWAY.min(most), most]);
+        limit_memory(u64::MAX).unwrap();
+        assert_eq!(limits("Max data size"), [most, most]);
+    }
+}
