@@ -230,6 +230,18 @@ mod tests {
     }
 
     #[test]
+    fn folders_may_lie_64_deep() {
+        let folder = tempfile::tempdir().unwrap();
+        let deepest = folder.path().join(["d"; super::MAX_DEPTH].join("/"));
+        std::fs::create_dir_all(&deepest).unwrap();
+        std::fs::write(deepest.join("a.wav"), b"x").unwrap();
+        assert_eq!(Inputs::find(&[folder.path().to_owned()]).unwrap().files.len(), 1);
+        std::fs::create_dir(deepest.join("d")).unwrap();
+        let error = Inputs::find(&[folder.path().to_owned()]).unwrap_err();
+        assert!(error.to_string().ends_with("folders lie deeper than 64"), "{error}");
+    }
+
+    #[test]
     fn other_formats_are_counted_and_named() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a.wav", "d.opus", "b.opus", "c.OPUS", "e.opus", "f.wma", "notes.txt"] {

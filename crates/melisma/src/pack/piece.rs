@@ -159,3 +159,32 @@ impl Plan {
         Err(Error::corrupt(what).at(place))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::safetensors::HeaderJson;
+    use crate::pack::{Options, pack};
+    use crate::runtime::memory::Budget;
+
+    #[test]
+    fn a_piece_ends_exactly_at_its_limits() {
+        let (mut json, budget) = (HeaderJson::new(&[]), Budget::unlimited());
+        json.push("matrix", "U8", "[512, 256]", 1 << 17);
+        let values = (0..1u32 << 17).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let (source, mut packed) = ([json.header(), values].concat(), Vec::new());
+        pack(&source, &mut packed, &Options { tile_size: Some(256), ..Options::new(&budget) }, &|_| {}).unwrap();
+        let archive = Archive::open(&packed, &budget).unwrap();
+        let blob = &archive.contents.blobs[0];
+        let n_pieces = |limits: Limits| {
+            let span = Span { tensor: 0, tiles: 0..2, from: 0, to: 0 };
+            Plan::new(limits).add(&archive, &[span]).unwrap().len()
+        };
+        let far = Limits { piece: u64::MAX, staging: u64::MAX, decoded: u64::MAX };
+        let first = u64::from(blob.tiles[0].len);
+        let both = blob.starts[1] + u64::from(blob.tiles[1].len) - blob.starts[0];
+        assert_eq!([first, first + 1].map(|piece| n_pieces(Limits { piece, ..far })), [2, 1]);
+        assert_eq!([both - 1, both].map(|staging| n_pieces(Limits { staging, ..far })), [2, 1]);
+        assert_eq!([(1 << 17) - 1, 1 << 17].map(|decoded| n_pieces(Limits { decoded, ..far })), [2, 1]);
+    }
+}

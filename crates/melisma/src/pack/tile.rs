@@ -83,3 +83,30 @@ impl Archive<'_> {
         decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::safetensors::HeaderJson;
+    use crate::pack::{Options, pack};
+    use crate::runtime::memory::Budget;
+
+    #[test]
+    fn a_tile_is_the_one_at_its_row_and_column() {
+        let (mut json, budget) = (HeaderJson::new(&[]), Budget::unlimited());
+        json.push("matrix", "I16", "[300, 600]", 360_000);
+        let values = (0..180_000u32).flat_map(|i| ((i.wrapping_mul(2_654_435_761) >> 16) as u16).to_le_bytes());
+        let values: Vec<u8> = values.collect();
+        let (source, mut packed) = ([json.header(), values.clone()].concat(), Vec::new());
+        pack(&source, &mut packed, &Options { tile_size: Some(256), ..Options::new(&budget) }, &|_| {}).unwrap();
+        let archive = Archive::open(&packed, &budget).unwrap();
+        let layout = archive.contents.blobs[0].layout;
+        assert_eq!(layout.grid(), [2, 3]);
+        for at in [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]] {
+            let (tile, [rows, cols]) = archive.tile("matrix", at).unwrap();
+            assert_eq!([rows.start, cols.start], [at[0] * layout.tile_rows, at[1] * layout.tile_cols]);
+            let row = |row: u64| &values[2 * (row * 600 + cols.start) as usize..2 * (row * 600 + cols.end) as usize];
+            assert!(tile == rows.map(row).collect::<Vec<_>>().concat(), "{at:?}");
+        }
+    }
+}

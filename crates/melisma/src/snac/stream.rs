@@ -102,3 +102,16 @@ impl Stream {
         samples
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snac::{Codes, Config};
+
+    #[test]
+    fn codes_of_another_model_are_refused() {
+        let mut stream = Stream::new(Arc::new(Model::mini24().unwrap()), Noise::Off);
+        let error = stream.push(&Codes::empty(&Config::snac_32khz())).unwrap_err();
+        assert!(error.to_string().starts_with("codes for a model with strides [8, 4, 2, 1]"), "{error}");
+    }
+}

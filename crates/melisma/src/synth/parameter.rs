@@ -41,3 +41,17 @@ impl Parameter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_the_manual() {
+        let ranges = Parameter::ALL.map(|parameter| (parameter.name(), parameter.range()));
+        let share = [0.0, 1.0];
+        let manual =
+            [("gain", share), ("brightness", [0.1, 10.0]), ("motion", share), ("reverb", share), ("delay", share)];
+        assert_eq!(ranges, manual);
+    }
+}

@@ -244,3 +244,25 @@ impl PhraseRenderer {
         Ok(Sound { left, right })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_played_is_named() {
+        let check = |[onset, duration]: [f64; 2], velocity: f32, key: u8| {
+            let melody = vec![Melody { onset, duration, key, velocity }];
+            Phrase { seconds: 1.0, melody, ..Phrase::default() }.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(check([MAX_SECONDS; 2], 1.0, 127), Ok(()));
+        let refused = |what: &str, most: &str| Err(format!("melody 0: the {what}; 0 to {most} is allowed"));
+        assert_eq!(check([-0.5, 0.0], 1.0, 60), refused("onset is -0.5", "86400"));
+        assert_eq!(check([f64::NAN, 0.0], 1.0, 60), refused("onset is NaN", "86400"));
+        assert_eq!(check([0.0, 86_401.0], 1.0, 60), refused("duration is 86401", "86400"));
+        assert_eq!(check([0.0; 2], 1.5, 60), refused("velocity is 1.5", "1"));
+        assert_eq!(check([0.0; 2], 1.0, 128), refused("key is 128", "127"));
+        let long = Phrase { seconds: 86_401.0, ..Phrase::default() }.check().unwrap_err();
+        assert_eq!(long.to_string(), "the phrase's seconds is 86401; 0 to 86400 is allowed");
+    }
+}

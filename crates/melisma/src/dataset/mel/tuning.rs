@@ -50,3 +50,26 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
     let n_slots = n_slots.min((most / (threads * n_rows)).max(1));
     Tuning { threads: threads.min((most / (n_slots * n_rows)).max(1)), n_slots, n_rows }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Tail;
+    use super::*;
+    use crate::mel::Config;
+
+    #[test]
+    fn a_slot_has_a_row_however_many_threads_share_the_memory_on_cuda() {
+        let device = match Device::cuda(0) {
+            Ok(device) => device,
+            Err(error) if std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1") => panic!("{error}"),
+            Err(error) => return crate::golden::skip(error),
+        };
+        let second = Duration::from_secs(1);
+        let options = Options::new(Config::preset("whisper-80").unwrap(), second, second, Tail::Pad).unwrap();
+        let Tuning { threads, n_slots, n_rows } = tuning(&device, &options, &Techniques::default(), DEVICE_BYTES);
+        assert_eq!((n_slots, n_rows), (1, 1));
+        assert!((1..DEVICE_BYTES).contains(&threads), "{threads}");
+    }
+}

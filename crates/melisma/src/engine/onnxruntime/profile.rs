@@ -85,7 +85,7 @@ mod tests {
         let run = |at: u32| {
             [
                 event("Session", "model_run", [at, 90], ""),
-                event("Node", "a_kernel_time", [at + 1, at], "Conv"),
+                event("Node", "a_kernel_time", [at, at], "Conv"),
                 event("Node", "a_fence_before", [at + 1, 999], "Conv"),
                 event("Node", "b_kernel_time", [at + 50, 7], "Relu"),
             ]

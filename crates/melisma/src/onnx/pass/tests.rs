@@ -54,7 +54,9 @@ fn shapes_are_fixed_or_refused() {
     assert!(fix_shapes(&mut model, &[("z".to_owned(), vec![1])]).unwrap_err().to_string().contains("`z`"));
     assert!(fix_shapes(&mut model, &[("x".to_owned(), vec![1])]).unwrap_err().to_string().contains("3 axes"));
     let (mut model, _) = perceptron();
+    model.graph.infos = vec![ValueInfo::tensor("h", 1, &[Dim::Named("n".to_owned()), Dim::Known(96)])];
     fix_shapes(&mut model, &[("x".to_owned(), vec![5, 64])]).unwrap();
+    assert_eq!(model.graph.infos, []);
     assert_eq!(model.graph.outputs[0], ValueInfo::tensor("y", 1, &[Dim::Known(5), Dim::Known(50)]));
 }
 

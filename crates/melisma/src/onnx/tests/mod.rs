@@ -91,6 +91,19 @@ fn cycles_are_found_and_disorder_is_mended() {
     assert_eq!(mended.graph.nodes[0].op, "Relu");
     model.graph.nodes[1].inputs[0] = "y".to_owned();
     assert_eq!(message(model), "the graph has a cycle through node `y` (Add)");
+    let mut model = sum();
+    model.graph.nodes[0].inputs[0] = "y".to_owned();
+    assert_eq!(message(model), "the graph has a cycle through node `y` (Add)", "a node that reads itself");
+}
+
+#[test]
+fn tensors_from_4096_bytes_on_are_detached() {
+    let mut model = sum();
+    for (name, len) in [("small", 1023), ("large", 1024)] {
+        model.graph.initializers.push(Tensor::from_slice(name, &vec![0.5f32; len], &[len]).unwrap());
+    }
+    let lens: Vec<usize> = model.detached().unwrap().tensors.iter().map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!(lens, [4096]);
 }
 
 #[test]

@@ -46,3 +46,18 @@ impl Ramp {
         (self.left == 0).then_some(self.value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_has_a_step_at_every_rate() {
+        for (sample_rate, n_steps) in [(48_000, 480), (100, 1), (1, 1)] {
+            let mut ramp = Ramp::new(0.0, sample_rate);
+            ramp.set(1.0);
+            assert!((1..n_steps).all(|_| ramp.next() < 1.0), "{sample_rate} Hz");
+            assert_eq!((ramp.next(), ramp.still()), (1.0, Some(1.0)), "{sample_rate} Hz");
+        }
+    }
+}
