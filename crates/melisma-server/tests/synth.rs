@@ -219,6 +219,13 @@ fn a_piece_is_the_one_of_the_command_line() {
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
     let source = Source::open(&folder.path().join("a.flac"), 24_000).unwrap();
     assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
+    let mut shortest = None;
+    until("a place for a piece", || {
+        shortest = Some(SERVER.get("/v1/synth.wav?preset=bright&seconds=1e-6")).filter(|answer| answer.status != 503);
+        shortest.is_some()
+    });
+    let shortest = shortest.unwrap();
+    assert_eq!((shortest.status, shortest.body.len()), (200, 44 + 4), "one sample");
     for query in ["seconds=0", "seconds=-1", "seconds=1e9", "seconds=nan"] {
         assert_eq!(SERVER.get(&format!("/v1/synth.wav?preset=bright&{query}")).status, 400, "{query}");
     }

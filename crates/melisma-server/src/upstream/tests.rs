@@ -215,3 +215,10 @@ async fn secure_server() -> SocketAddr {
     });
     address
 }
+
+#[test]
+fn the_limits_are_those_of_the_protocol() {
+    let Limits { line_bytes, tokens, frameless_bytes, connect, first, idle, total, repeat_s } = Limits::default();
+    assert_eq!([connect, first, idle, total], [5, 30, 10, 30 * 60].map(Duration::from_secs));
+    assert_eq!((line_bytes, tokens, frameless_bytes, repeat_s), (64 << 10, 8192, 16 << 10, 5.0));
+}

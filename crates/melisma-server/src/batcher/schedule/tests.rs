@@ -314,3 +314,16 @@ fn streams_due_within_a_period_share_a_step() {
     assert_eq!(keys(schedule.next(8)), [0, 1]);
     assert_eq!(keys(schedule.next(8)), [2]);
 }
+
+#[test]
+fn a_step_has_a_frame_whatever_the_limit() {
+    let mut schedule = Schedule::new(PERIOD);
+    schedule.open(1);
+    schedule.push(1, ms(0), 'a');
+    schedule.push(1, ms(0), 'b');
+    for frame in ['a', 'b'] {
+        let Some(Step::Frames(rows)) = schedule.next(0) else { panic!("no step") };
+        assert_eq!(rows.iter().flat_map(|row| &row.frames).map(|due| due.frame).collect::<Vec<_>>(), [frame]);
+    }
+    assert_eq!(schedule.next(0), None);
+}
