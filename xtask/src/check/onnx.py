@@ -56,7 +56,7 @@ def run(item):
         return kind, case.name, "unsupported", "inputs or outputs that are not numeric arrays"
     initial = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in initial]
-    command = [melisma, "run", path, "-o", os.path.join(place, "out"), "--device", "cpu", "--threads", "1", "--json"]
+    command = [melisma, "run", path, "-o", os.path.join(place, "out"), "--device", "cpu", "--threads", "1", "--json", "--quiet"]
     for index, (name, value) in enumerate(zip(names, inputs)):
         file = os.path.join(place, f"{index}.npy")
         numpy.save(file, numpy.ascontiguousarray(value).reshape(numpy.shape(value)))

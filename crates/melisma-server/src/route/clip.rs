@@ -58,11 +58,13 @@ pub(super) async fn answer(
     let (sender, mut made) = mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
         let texts = Texts { sender };
-        if let Err(error) = work(Source { bytes, rest: Bytes::new() }, &texts) {
+        let end = work(Source { bytes, rest: Bytes::new() }, &texts).map_err(|error| {
             // The reason that the body ended is better than what the decoder of audio made of it.
             let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let _ = texts.sender.blocking_send(Err(failed.unwrap_or_else(|| error.into())));
-        }
+            failed.unwrap_or_else(|| error.into())
+        });
+        // Of a clip without text, the empty one is all that comes.
+        let _ = texts.sender.blocking_send(end.map(|()| String::new()));
     });
     let lost = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the clip was lost");
     let first = made.recv().await.ok_or_else(lost)??;
@@ -146,7 +148,9 @@ impl Answer {
         let mut next = Some(Ok(first));
         while let Some(made) = next {
             let Ok(text) = made else { return "fault" };
-            if let Err(why) = self.pieces.send(text).await {
+            if !text.is_empty()
+                && let Err(why) = self.pieces.send(text).await
+            {
                 return lost(why);
             }
             next = self.made.recv().await;
