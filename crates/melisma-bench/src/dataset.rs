@@ -19,13 +19,11 @@ use self::corpus::{Corpus, RATE};
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
 use melisma::audio::{Reads, Source};
-use melisma::dataset::{
-    Counters, Inputs, Merge, Missing, Options, Outcome, Request, StoreKind, Tail, Techniques, build,
-};
+use melisma::dataset::{Inputs, Merge, Missing, Options, Outcome, Request, StoreKind, Techniques};
 use melisma::mel::Config;
 use melisma::output::Existing;
-use melisma::runtime::device::{Device, available_threads, host_threads};
-use melisma::{Error, Result};
+use melisma::runtime::device::{Device, available_threads};
+use melisma::{Context, Error, Result};
 
 const PEERS: &str = include_str!("../peers/dataset.py");
 const FILES: usize = 2000;
@@ -119,33 +117,21 @@ fn run(place: Place<'_>, corpus: &Corpus, techniques: &Techniques) -> Result<Out
 
 fn options(config: Config) -> Result<Options> {
     let ten = Duration::from_secs(10);
-    Options::new(config, ten, ten, Tail::Pad)
+    Options::new(config, ten)
 }
 
 fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Techniques) -> Result<Outcome> {
     let output = corpus.folder().join("out.h5");
-    let request = Request { techniques: *techniques, ..request(place, corpus, options, &output) };
-    let outcome = build(&request, &Counters::default(), |_, _| {});
+    let outcome = request(place, corpus, options, &output)?.with_techniques(*techniques).build();
     // Every run allocates its pages anew.
     let _ = std::fs::remove_file(&output);
     outcome
 }
 
-fn request<'a>(place: Place<'a>, corpus: &'a Corpus, options: Options, output: &'a Path) -> Request<'a> {
-    Request {
-        inputs: &corpus.inputs,
-        shard: (0, 1),
-        feature: options.into(),
-        output,
-        store: StoreKind::Hdf5,
-        lines: None,
-        existing: Existing::Replace,
-        stops_on_failure: true,
-        device: place.device,
-        threads: host_threads(place.device),
-        budget: place.memory.budget(),
-        techniques: Techniques::default(),
-    }
+fn request<'a>(place: Place<'_>, corpus: &'a Corpus, options: Options, output: &Path) -> Result<Request<'a>> {
+    let context = Context::on(place.device.clone(), place.memory.clone())?;
+    let request = Request::new_in(&context, &corpus.inputs, output, options);
+    Ok(request.with_existing(Existing::Replace).with_stop_on_failure(true))
 }
 
 /// Two shards of at most a thousand files each, checked and joined.
@@ -153,8 +139,8 @@ fn merged(place: Place<'_>, corpus: &Corpus) -> Result<Row> {
     let n_shards = corpus.inputs.files.len().div_ceil(1000).max(2);
     let shards = [0, 1].map(|index| corpus.folder().join(format!("part-{index}.h5")));
     for (index, output) in shards.iter().enumerate() {
-        let whole = request(place, corpus, options(Config::preset("builder")?)?, output);
-        build(&Request { shard: (index, n_shards), ..whole }, &Counters::default(), |_, _| {})?;
+        let whole = request(place, corpus, options(Config::preset("builder")?)?, output)?;
+        whole.with_shard(index, n_shards).build()?;
     }
     let output = corpus.folder().join("merged.h5");
     let merge = Merge {

@@ -8,7 +8,7 @@ use melisma_kernels::{Buffer, Device};
 
 use super::{Measured, Peer, Place, Plan, Row, measure, peer};
 use melisma::Result;
-use melisma::mel::{Config, Transform};
+use melisma::mel::Config;
 
 const PEERS: &str = include_str!("../peers/mel.py");
 /// Each peer runs in its own process, so that a missing package costs only its own column.
@@ -53,7 +53,7 @@ fn ours(place: Place<'_>, (n_fft, hop, rate): (usize, usize, u32), n_clips: usiz
     changes.iter().try_for_each(|change| config.set(change))?;
     let n_samples = rate as usize * 10;
     let n_frames = config.n_frames(n_samples)?;
-    let transform = Transform::new(place.device, place.memory.budget(), config)?;
+    let plan = config.plan(place.device, place.memory.budget())?;
     let queue = place.device.queue(place.memory.budget())?;
     let batch = Batch { n_items: n_clips, n_samples, n_frames };
     let integers: Vec<i16> =
@@ -68,7 +68,7 @@ fn ours(place: Place<'_>, (n_fft, hop, rate): (usize, usize, u32), n_clips: usiz
     let mut outcome = Ok(());
     let measured = measure(Plan::default(), || {
         outcome = (|| {
-            transform.plan().run::<i16, f16>(&queue, batch, samples.view()?, values.view_mut()?)?;
+            plan.run::<i16, f16>(&queue, batch, samples.view()?, values.view_mut()?)?;
             queue.synchronize()
         })();
     });

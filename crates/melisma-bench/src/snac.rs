@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma_kernels::{Budget, Cpu, Device, Queue};
+use melisma_kernels::{Budget, Cpu, Device};
 
 use super::measure::{live_time, of_times, quantile};
 pub(super) use file::Folder;
@@ -22,7 +22,7 @@ pub(super) use file::Folder;
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
 use melisma::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
-use melisma::{Error, Result};
+use melisma::{Context, Error, Result};
 
 const PEERS: &str = include_str!("../peers/snac.py");
 /// Each part runs in its own process, so that a missing package costs only its own column.
@@ -39,28 +39,24 @@ const SEED: u64 = 0;
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// A device to measure on.
-struct Rig {
-    queue: Queue,
-    budget: Budget,
-}
+struct Rig(Context);
 
 impl Rig {
     fn new(device: &Device) -> Result<Self> {
-        let budget = Budget::unlimited();
-        Ok(Self { queue: device.queue(&budget)?, budget })
+        Ok(Self(Context::on(device.clone(), Budget::unlimited())?))
     }
 
     fn engine(&self, model: &Model, max_streams: usize) -> Result<Engine> {
-        Engine::new(model, &self.queue, &self.budget, max_streams)
+        Engine::new(model, self.0.queue(), self.0.budget(), max_streams)
     }
 
     fn player(&self, model: &Arc<Model>) -> Result<Player> {
-        Player::new(model, &self.queue, &self.budget, Noise::default())
+        Player::new(model, self.0.queue(), self.0.budget(), Noise::default())
     }
 
     /// The suffix of row names for the device.
     fn suffix(&self) -> String {
-        match self.queue.device() {
+        match self.0.device() {
             Device::Cpu(cpu) => format!(" {}t", cpu.threads),
             Device::Cuda(_) => String::new(),
         }

@@ -25,12 +25,12 @@ pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
 
 fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     let _span = tracing::info_span!("bench").entered();
-    let engine = session.engine()?;
+    let context = session.context()?;
     // The rooms start threads of their own, for each core and for clients.
     thread::probe(device::available_threads() + 8)?;
     // Created before any work, so that an unwritable path fails at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
-    let record = bench::run(&args.rooms, Place { device: &engine.device, memory: &engine.memory })?;
+    let record = bench::run(&args.rooms, Place { device: context.device(), memory: context.memory() })?;
     let json = serde_json::to_value(&record).map_err(|error| Error::invalid(error.to_string()))?;
     if let Some(mut file) = file {
         let path = file.path().to_owned();
@@ -43,7 +43,7 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
         let notes: String = record.notes.iter().map(|note| format!("note: {note}\n")).collect();
         format!("{}\n{}{notes}", record.machine, record.table().text())
     };
-    session.print(&engine.device, text, json)
+    session.print(context.device(), text, json)
 }
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {

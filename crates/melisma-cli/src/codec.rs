@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use melisma::pack::{self, Header};
-use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
-use melisma::runtime::memory::{Budget, Needed, Reservation, Space};
+use melisma::runtime::memory::{Needed, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};
-use melisma::{Error, Kind, Result};
+use melisma::{Context, Error, Kind, Result};
 
 use crate::session::Session;
 
@@ -31,24 +30,24 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Opens the model `source` on the configured device.
+    /// Opens the model `source` on the configured device, if the limit has room for it.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
-        let device = &session.engine()?.device;
-        session.require(device, "loading this model", Needed { host: loaded_bytes(source), device: 0 })?;
-        Self::open_on(session.memory(device), device, source)
+        let context = session.context()?;
+        session.require(context.device(), "loading this model", Needed { host: loaded_bytes(source), device: 0 })?;
+        Self::open_in(context, source)
     }
 
-    /// Opens the model on `device` and counts its weights in `memory`.
-    pub fn open_on(memory: &MemoryTracker, device: &Device, source: &str) -> Result<Self> {
+    /// Opens the model in `context` and counts its weights.
+    pub fn open_in(context: &Context, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
-        let loaded = memory.reserve(Space::Host, loaded_bytes(source))?;
-        let model = open(source, device, memory.budget()).map_err(|error| match error.kind() {
+        let loaded = context.memory().reserve(Space::Host, loaded_bytes(source))?;
+        let model = Model::open_in(context, source).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
         })?;
         let load_seconds = start.elapsed().as_secs_f64();
-        Ok(Self { model: Arc::new(model), device: device.clone(), load_seconds, _memory: loaded })
+        Ok(Self { model: Arc::new(model), device: context.device().clone(), load_seconds, _memory: loaded })
     }
 }
 
@@ -79,16 +78,6 @@ fn floats(file: &File) -> Option<u64> {
 /// Adds a hint unless the error already has one.
 pub fn with_hint(error: Error, hint: &str) -> Error {
     if !error.remedies().is_empty() { error } else { error.with_hint(hint) }
-}
-
-fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
-    // A pipe or a device file may never end.
-    match std::fs::metadata(Path::new(source)) {
-        Ok(data) if !source.starts_with("builtin:") && !data.is_file() && !data.is_dir() => {
-            Err(Error::invalid(format!("{source}: this is neither a file nor a directory")))
-        }
-        _ => Model::open(source, device, budget),
-    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Facts {
             (name, files, bytes)
         };
         Ok(Self {
-            device: session.engine()?.device.clone(),
+            device: session.context()?.device().clone(),
             instruction_set: melisma::runtime::device::instruction_set()?,
             machine: Machine::look(),
             cuda: cuda::probe(),

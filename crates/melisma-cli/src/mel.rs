@@ -12,7 +12,6 @@ use melisma::audio::{Element, Facts, Reads, Source};
 use melisma::format::{npy, safetensors};
 use melisma::mel::{Config, Spectrogram, Transform, picture};
 use melisma::output::{self, Existing, OutputFile};
-use melisma::runtime::device::Queue;
 use melisma::text::count;
 use melisma::{Error, Result};
 use serde_json::{Value, json};
@@ -47,16 +46,16 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     }
     let output = args.output.as_deref().ok_or_else(|| Error::invalid("an output is needed"))?;
     let kind = Kind::of(output, args.inputs.len())?;
-    let engine = session.engine()?;
+    let context = session.context()?;
     let config = config(&args.mel)?;
-    let transform = Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
+    let transform = Transform::new_in(context, config.clone())?;
     let pipes: Vec<Option<OutputFile>> = args.inputs.iter().map(|path| pipe::spool(path)).collect::<Result<_>>()?;
     let place = |index: usize| pipes[index].as_ref().and_then(OutputFile::unfinished).unwrap_or(&args.inputs[index]);
     let mut facts = Vec::new();
     for (index, path) in args.inputs.iter().enumerate() {
         facts.push(look(place(index), &config).map_err(|error| error.at(path.display()))?);
     }
-    let _held = need::reserve(engine, kind, &transform, &facts)?;
+    let _held = need::reserve(context, kind, &transform, &facts)?;
     let names = names(&args.inputs);
     if kind == Kind::Folder {
         names.iter().try_for_each(|name| output::refuse_input(&output.join(format!("{name}.npy"))))?;
@@ -65,8 +64,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let (mut done, mut mels) = (Vec::new(), Vec::new());
     for (index, ((path, facts), name)) in args.inputs.iter().zip(&facts).zip(&names).enumerate() {
         let start = Instant::now();
-        let mel =
-            spectrogram(&engine.queue, &transform, place(index), facts).map_err(|error| error.at(path.display()))?;
+        let mel = spectrogram(&transform, place(index), facts).map_err(|error| error.at(path.display()))?;
         let (path, seconds) = (path.display().to_string(), start.elapsed().as_secs_f64());
         done.push(Done { path, shape: mel.shape, seconds, from_hz: facts.sample_rate, note: facts.note.clone() });
         match kind {
@@ -95,7 +93,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
         let line = |one: &Done| format!("{} {:?} {:.3} s\n", terminal::one_line(&one.path), one.shape, one.seconds);
         done.iter().map(line).collect::<String>()
     };
-    session.print(&engine.device, text, json!({ "files": files, "output": output.display().to_string() }))
+    session.print(context.device(), text, json!({ "files": files, "output": output.display().to_string() }))
 }
 
 /// The kind of output.
@@ -140,19 +138,19 @@ fn look(path: &Path, config: &Config) -> Result<Facts> {
     Ok(facts)
 }
 
-fn spectrogram(queue: &Queue, transform: &Transform, path: &Path, facts: &Facts) -> Result<Spectrogram> {
+fn spectrogram(transform: &Transform, path: &Path, facts: &Facts) -> Result<Spectrogram> {
     let mut source = Source::reopen(path, transform.config().sample_rate, facts.n_original, Reads::Direct)?;
     let n = facts.n_samples as usize;
     match facts.element {
         Element::I16 => {
             let mut samples = vec![0i16; n];
             source.read_i16(0, &mut samples)?;
-            transform.run(queue, &samples)
+            transform.run(&samples)
         }
         Element::F32 => {
             let mut samples = vec![0f32; n];
             source.read_f32(0, &mut samples)?;
-            transform.run(queue, &samples)
+            transform.run(&samples)
         }
     }
 }

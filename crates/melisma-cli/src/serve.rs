@@ -56,29 +56,29 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
         stopper.drain();
     });
     server.run(|metrics| load(session, args, metrics, &log))?;
-    let device = session.engine()?.device.to_string();
+    let device = session.context()?.device().to_string();
     session.print(device, String::new, json!({ "address": url }))
 }
 
 fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) -> Result<Decoder> {
-    let engine = session.engine()?;
+    let context = session.context()?;
     let model = args.model.as_deref().unwrap_or(DEFAULT_MODEL);
-    let max_streams = args.max_streams.map_or_else(|| default_streams(&engine.device), |n| n as usize);
-    session.require(&engine.device, "serving this model", needed(model, &engine.device, max_streams))?;
-    let codec = Codec::open_on(&engine.memory, &engine.device, model)?;
+    let max_streams = args.max_streams.map_or_else(|| default_streams(context.device()), |n| n as usize);
+    session.require(context.device(), "serving this model", needed(model, context.device(), max_streams))?;
+    let codec = Codec::open_in(context, model)?;
     let setup = Setup {
-        queue: &engine.queue,
-        budget: engine.memory.budget(),
+        queue: context.queue(),
+        budget: context.budget(),
         options: EngineOptions { max_streams, rounding: rounding(session)? },
         capacity: None,
         metrics: Arc::clone(metrics),
     };
     let batcher = Batcher::start(&codec.model, setup)?;
-    let budget = engine.memory.budget();
-    let encoder = encoder::start(&codec.model, &engine.device.queue(budget)?, budget, metrics)?;
+    let budget = context.budget();
+    let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
     let capacity = batcher.capacity();
-    log.line(&format!("ready on {}: {}", engine.device, count(capacity.streams as u64, "stream")));
-    Ok(Decoder { model: codec.model, batcher, encoder, device: engine.device.to_string() })
+    log.line(&format!("ready on {}: {}", context.device(), count(capacity.streams as u64, "stream")));
+    Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().to_string() })
 }
 
 /// The memory of the model, of the decoder for `max_streams` streams, and of the encoder.

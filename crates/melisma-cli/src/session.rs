@@ -10,11 +10,11 @@ use melisma::config::Config;
 use melisma::config::{self, Environment, Sources};
 use melisma::output::Existing;
 use melisma::runtime::MemoryTracker;
-use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
+use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{self, Needed, Reservation, Space};
 use melisma::text::size;
 use melisma::trace::{Collector, Detail, Nvtx};
-use melisma::{Error, Kind, Remedy, Result};
+use melisma::{Context, Error, Kind, Remedy, Result};
 use serde_json::Value;
 
 use crate::args::{Globals, Paths};
@@ -40,17 +40,11 @@ pub struct Session {
     pub collector: Collector,
     format: Format,
     memory: OnceLock<MemoryTracker>,
-    engine: OnceLock<Engine>,
+    /// Created when a command first needs it.
+    context: OnceLock<Context>,
     is_collecting: AtomicBool,
     code: AtomicU8,
     trace: TraceFile,
-}
-
-/// The device, its memory and its queue, created when a command first needs them.
-pub struct Engine {
-    pub device: Device,
-    pub memory: MemoryTracker,
-    pub queue: Queue,
 }
 
 impl Session {
@@ -80,7 +74,7 @@ impl Session {
             collector,
             format,
             memory: OnceLock::new(),
-            engine: OnceLock::new(),
+            context: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
             code: AtomicU8::new(0),
             trace,
@@ -102,20 +96,20 @@ impl Session {
         self.collector.install()
     }
 
-    /// The configured device.
-    pub fn engine(&self) -> Result<&Engine> {
-        self.engine_on(self.config.device.value)
+    /// The configured device, its memory and its queue.
+    pub fn context(&self) -> Result<&Context> {
+        self.context_on(self.config.device.value)
     }
 
-    /// The device of `request`, for commands with their own default. The first call decides.
-    pub fn engine_on(&self, request: DeviceRequest) -> Result<&Engine> {
-        if let Some(engine) = self.engine.get() {
-            return Ok(engine);
+    /// The context of `request`, for commands with their own default. The first call decides.
+    pub fn context_on(&self, request: DeviceRequest) -> Result<&Context> {
+        if let Some(context) = self.context.get() {
+            return Ok(context);
         }
         let device = device::select(request, self.config.threads.value)?;
         let memory = self.memory(&device).clone();
-        let queue = device.queue(memory.budget())?;
-        Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
+        let context = Context::on(device, memory)?;
+        Ok(self.context.get_or_init(|| context))
     }
 
     /// The memory tracker of the command under `--memory-limit`, for work on `device`. It counts
@@ -264,10 +258,10 @@ impl Session {
 impl Session {
     /// The counted memory, if any, and the peak memory of the process.
     fn memory_summary(&self) -> String {
-        if let Some(engine) = self.engine.get()
-            && let Some(bytes) = device::bytes_in_use(&engine.device)
+        if let Some(context) = self.context.get()
+            && let Some(bytes) = device::bytes_in_use(context.device())
         {
-            engine.memory.device_reports(engine.device.to_string(), bytes);
+            context.memory().device_reports(context.device().to_string(), bytes);
         }
         match self.memory.get() {
             Some(memory) => memory.summary().to_string(),

@@ -9,7 +9,8 @@ pub fn config(session: &Session) -> Result<()> {
     let config = &session.config;
     let file = config.file.as_ref().map(|path| path.display().to_string());
     // An unusable device is shown as configured: printing settings needs no device.
-    let device = session.engine().map_or_else(|_| config.device.value.to_string(), |engine| engine.device.to_string());
+    let device =
+        session.context().map_or_else(|_| config.device.value.to_string(), |context| context.device().to_string());
     let json = json!({ "config_file": file, "config": config.json() });
     session.print_asked(device, || config.table().text(), json)
 }

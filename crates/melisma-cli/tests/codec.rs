@@ -14,7 +14,7 @@ use ::melisma::audio::wav::{self, SampleFormat};
 use ::melisma::audio::{Format, Layout, Writer};
 use ::melisma::runtime::device::Device;
 use ::melisma::runtime::memory::Budget;
-use ::melisma::snac::seam::Seam;
+use ::melisma::snac::reference::seam::Seam;
 use ::melisma::snac::{Codes, Engine, Model, Noise};
 use melisma::{Ran, Sandbox, golden};
 use serde_json::Value;

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use melisma::audio::Channel;
 use melisma::dataset::store::{ColumnType, Store};
-use melisma::dataset::{
-    self, Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts, Tokens,
-};
+use melisma::dataset::{Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Texts, Tokens};
 use melisma::format::npy;
 use melisma::mel::Config;
 use melisma::output::Existing;
@@ -73,7 +71,8 @@ impl PyBuilder {
         let options = || -> Result<Options> {
             let (segment, hop, drops_tail) = (seconds(segments.0)?, segments.1.map(seconds).transpose()?, segments.2);
             let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
-            let mut options = Options::new(config.clone(), segment, hop.unwrap_or(segment), tail)?;
+            let mut options =
+                Options::new(config.clone(), segment)?.with_tail(tail).with_hop(hop.unwrap_or(segment))?;
             if values.contains("dtype").unwrap_or(false) {
                 options.mel.dtype = config.dtype;
             }
@@ -118,7 +117,6 @@ fn seconds(value: f64) -> Result<Duration> {
 
 fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Feature) -> PyResult<Bound<'py, PyAny>> {
     let Order { output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
-    let (device, budget) = (&place.device, place.budget());
     let (threads, shard, stops_on_failure) = (place.config.threads.value.count(), *shard, *stop_on_failure);
     let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
     let counters = OnceLock::new();
@@ -128,23 +126,14 @@ fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Featu
     let inputs = &order.inputs.get().inputs;
     let work = |stop: &Stop| -> Result<Outcome> {
         let store = StoreKind::choose(store.as_deref(), output)?;
-        let techniques = Techniques::default();
-        let request = Request {
-            inputs,
-            shard,
-            feature,
-            output,
-            store,
-            lines: None,
-            existing,
-            stops_on_failure,
-            device,
-            threads,
-            budget,
-            techniques,
-        };
+        let request = Request::new_in(&place.context, inputs, output, feature)
+            .with_shard(shard.0, shard.1)
+            .with_store(store)
+            .with_existing(existing)
+            .with_stop_on_failure(stops_on_failure)
+            .with_threads(threads);
         let counters = counters.get_or_init(|| Counters::stopped_by(Arc::clone(&stop.0)));
-        dataset::build(&request, counters, |plan, done| {
+        request.build_watched(counters, |plan, done| {
             resumed.store(done as u64, Relaxed);
             let _ = total.set(plan.rows.len() as u64);
         })

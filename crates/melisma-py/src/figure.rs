@@ -23,11 +23,11 @@ pub fn rust_seconds(py: Python<'_>, call: &str, rounds: usize) -> PyResult<f64> 
         }
         "mel" => py
             .detach(|| {
-                let transform = Transform::new(&place.device, place.budget(), Config::preset("builder")?)?;
+                let transform = Transform::new_in(&place.context, Config::preset("builder")?)?;
                 let samples: Vec<f32> = (0..10 * 22_050).map(|i| (i as f32 * 0.05).sin() * 0.1).collect();
                 let mut outcome = Ok(());
                 let seconds = median(rounds, || {
-                    if let Err(error) = transform.run(&place.queue, black_box(&samples)).map(black_box) {
+                    if let Err(error) = transform.run(black_box(&samples)).map(black_box) {
                         outcome = Err(error);
                     }
                 });

@@ -40,7 +40,7 @@ impl PyTransform {
         }
         let place = place::shared(py, device)?;
         let at = place.get()?;
-        let transform = py.detach(|| Transform::new(&at.device, at.budget(), config)).map_err(raise)?;
+        let transform = py.detach(|| Transform::new_in(&at.context, config)).map_err(raise)?;
         Ok(Self { made: Shared::new(Made { transform, place }) })
     }
 
@@ -55,7 +55,7 @@ impl PyTransform {
     fn shape<'py>(&self, py: Python<'py>, n_samples: usize) -> PyResult<Bound<'py, PyTuple>> {
         let transform = &self.made.get()?.transform;
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
-        PyTuple::new(py, transform.shape(n_frames))
+        PyTuple::new(py, transform.config().shape(n_frames))
     }
 
     /// The spectrogram of `samples` [samples], or those of the rows of [batch, samples], float32 or int16 at the rate of
@@ -89,7 +89,7 @@ impl PyTransform {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = samples.py();
         let Made { transform, place } = self.made.get()?;
-        let queue = &place.get()?.queue;
+        let queue = place.get()?.context.queue();
         let samples = samples.try_readonly()?;
         let (n_items, n_samples) = match *samples.shape() {
             [n_samples] => (None, n_samples),
@@ -97,7 +97,7 @@ impl PyTransform {
             _ => return Err(raise(Error::invalid(format!("samples of shape {:?}", samples.shape())))),
         };
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
-        let [rows, columns] = transform.shape(n_frames);
+        let [rows, columns] = transform.config().shape(n_frames);
         let shape: Vec<usize> = n_items.into_iter().chain([rows, columns]).collect();
         let array = out::target::<D, _>(py, out, shape)?;
         let mut target = out::writable(&array)?;
@@ -106,7 +106,7 @@ impl PyTransform {
             for item in 0..n_items.unwrap_or(1) {
                 let from = &from[item * n_samples..][..n_samples];
                 let to = &mut to[item * rows * columns..][..rows * columns];
-                transform.run_into(queue, from, to)?;
+                transform.run_on(queue, from, to)?;
                 go_on()?;
             }
             Ok(())

@@ -2,10 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use melisma::Context;
 use melisma::config::Config;
-use melisma::runtime::MemoryTracker;
-use melisma::runtime::device::{self, Device, Queue};
-use melisma::runtime::memory::{self, Budget};
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -15,9 +13,7 @@ use crate::settings;
 /// Where work runs.
 pub struct Place {
     pub config: Config,
-    pub device: Device,
-    pub memory: MemoryTracker,
-    pub queue: Queue,
+    pub context: Context,
 }
 
 /// The arguments that choose a place; `None` leaves a setting as file, environment and profile have it.
@@ -39,16 +35,9 @@ impl Place {
         }
         let open = || {
             let config = Config::load(&sources)?;
-            let device = device::select(config.device.value, config.threads.value)?;
-            let memory = MemoryTracker::new(memory::budget(config.memory_limit.value, &device));
-            let queue = device.queue(memory.budget())?;
-            Ok(Self { config, device, memory, queue })
+            Ok(Self { context: Context::of(&config)?, config })
         };
         py.detach(open).map_err(raise)
-    }
-
-    pub fn budget(&self) -> &Budget {
-        self.memory.budget()
     }
 }
 

@@ -151,18 +151,19 @@ pub fn serve(
 
 fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
     let Codec { model, place } = codec;
-    let max_streams = match place.device {
+    let max_streams = match place.context.device() {
         Device::Cpu(_) => 64,
         Device::Cuda(_) => 2048,
     };
     let setup = Setup {
-        queue: &place.queue,
-        budget: place.budget(),
+        queue: place.context.queue(),
+        budget: place.context.budget(),
         options: EngineOptions::from(max_streams),
         capacity: None,
         metrics: Arc::clone(metrics),
     };
     let batcher = Batcher::start(&model, setup)?;
-    let encoder = encoder::start(&model, &place.device.queue(place.budget())?, place.budget(), metrics)?;
-    Ok(Decoder { model, batcher, encoder, device: place.device.to_string() })
+    let budget = place.context.budget();
+    let encoder = encoder::start(&model, &place.context.device().queue(budget)?, budget, metrics)?;
+    Ok(Decoder { model, batcher, encoder, device: place.context.device().to_string() })
 }

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use melisma::Budget;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
+use melisma::dataset::{self, Inputs, Options, Request};
 use melisma::mel::Config;
 use melisma::output::Existing;
-use melisma::{Budget, Device};
 
 fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all("clips")?;
@@ -22,28 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(Path::new("clips").join(name), wav::write(&clip, wav::SampleFormat::S16)?)?;
     }
 
-    let second = Duration::from_secs(1);
-    let (device, budget) = (Device::cpu()?, Budget::limited(1 << 30));
-    let outcome = dataset::build(
-        &Request {
-            inputs: &Inputs::find(&["clips".into()])?,
-            shard: (0, 1),
-            feature: Options::new(Config::preset("whisper-80")?, second, second, Tail::Pad)?.into(),
-            output: Path::new("clips.h5"),
-            store: StoreKind::Hdf5,
-            lines: None,
-            existing: Existing::Replace,
-            stops_on_failure: true,
-            device: &device,
-            threads: 2,
-            budget: &budget,
-            techniques: Techniques::default(),
-        },
-        &Counters::default(),
-        |plan, _| println!("{} files make {} rows", plan.files.len(), plan.rows.len()),
-    )?;
+    let inputs = Inputs::find(&["clips"])?;
+    let options = Options::new(Config::preset("whisper-80")?, Duration::from_secs(1))?;
+    let outcome = Request::new(&inputs, "clips.h5", options)?.with_existing(Existing::Replace).build()?;
     assert_eq!((outcome.files_ok, outcome.segments), (3, 9));
-    dataset::verify(Path::new("clips.h5"), 2, &budget)?.check()?;
+    dataset::verify(Path::new("clips.h5"), 2, &Budget::unlimited())?.check()?;
 
     let store = Store::open(Path::new("clips.h5"))?;
     let mel = store.layout.column("mel")?;

@@ -4,25 +4,23 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::sync::Arc;
 
 use melisma::audio::wav::{SampleFormat, Writer};
 use melisma::snac::tokens::{Format, Reader, to_orpheus};
-use melisma::snac::{Model, Noise, Player};
-use melisma::{Budget, Device};
+use melisma::snac::{Decoder, Encoder, Noise};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let model = Arc::new(Model::mini24()?);
-    let sample_rate = model.config().sampling_rate;
+    let mut encoder = Encoder::open("builtin:mini24")?;
+    let decoder = Decoder::open("builtin:mini24")?;
+    let sample_rate = decoder.sample_rate();
 
     // A language model would write this text: one tag per token, seven tags per frame.
     let tone: Vec<f32> = (0..sample_rate).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
-    let text = to_orpheus(&model, &model.encode(&tone)?)?;
+    let codes = encoder.encode(&tone)?;
+    let text = to_orpheus(encoder.model(), &codes)?;
 
-    let budget = Budget::limited(1 << 30);
-    let queue = Device::cpu()?.queue(&budget)?;
-    let mut reader = Reader::new(Format::Auto, model.config())?;
-    let mut player = Player::new(&model, &queue, &budget, Noise::Seed(7))?;
+    let mut reader = Reader::new(Format::Auto, decoder.model().config())?;
+    let mut player = decoder.stream_with(Noise::Seed(7))?;
     let file = File::options().read(true).write(true).create(true).truncate(true).open("speech.wav")?;
     let mut speech = Writer::new(file, sample_rate, 1, SampleFormat::S16)?;
 

@@ -7,17 +7,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use melisma::Kind;
 use melisma::audio::{Clip, Reads, Source, wav};
-use melisma::dataset::{
-    Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build, rehearse, verify,
-};
+use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, Techniques, rehearse, verify};
 use melisma::mel::Config;
 use melisma::output::Existing;
 use melisma::random::Lcg32;
-use melisma::runtime::device::{Device, host_threads};
+use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::trace::{Collector, Detail};
+use melisma::{Context, Kind};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut random = Lcg32::new(seed + 1);
@@ -37,7 +35,7 @@ fn corpus(folder: &Path, n: u32) -> PathBuf {
 
 fn options() -> Options {
     let segment = Duration::from_millis(100);
-    Options::new(Config::preset("builder").unwrap(), segment, segment, Tail::Pad).unwrap()
+    Options::new(Config::preset("builder").unwrap(), segment).unwrap()
 }
 
 fn run(
@@ -49,21 +47,11 @@ fn run(
 ) -> (Outcome, Vec<u8>) {
     let output = files.with_file_name("out.h5");
     let inputs = Inputs::find(&[files.to_owned()]).unwrap();
-    let request = Request {
-        inputs: &inputs,
-        shard: (0, 1),
-        feature: options().into(),
-        output: &output,
-        store: StoreKind::Hdf5,
-        lines: None,
-        existing: Existing::Replace,
-        stops_on_failure: false,
-        device,
-        threads: host_threads(device),
-        budget,
-        techniques,
-    };
-    let outcome = build(&request, &Counters::default(), |_, _| planned()).unwrap();
+    let context = Context::on(device.clone(), budget.clone()).unwrap();
+    let request = Request::new_in(&context, &inputs, &output, options())
+        .with_existing(Existing::Replace)
+        .with_techniques(techniques);
+    let outcome = request.build_watched(&Counters::default(), |_, _| planned()).unwrap();
     verify(&output, 1, &Budget::unlimited()).unwrap().check().unwrap();
     (outcome, std::fs::read(&output).unwrap())
 }

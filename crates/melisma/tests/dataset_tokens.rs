@@ -6,11 +6,10 @@ mod gpu;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use melisma::Context;
 use melisma::audio::{Channel, Clip, wav};
 use melisma::dataset::store::Store;
-use melisma::dataset::{
-    Check, Counters, Inputs, Outcome, Request, StoreKind, Techniques, Texts, Tokens, build, verify,
-};
+use melisma::dataset::{Check, Inputs, Outcome, Request, Texts, Tokens, verify};
 use melisma::output::Existing;
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
@@ -43,21 +42,9 @@ fn run(device: &Device, budget: &Budget, files: &Path, threads: usize) -> (Outco
     let output = files.with_file_name("out.safetensors");
     let inputs = Inputs::find(&[files.to_owned()]).unwrap();
     let tokens = Tokens { model: model(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None };
-    let request = Request {
-        inputs: &inputs,
-        shard: (0, 1),
-        feature: tokens.into(),
-        output: &output,
-        store: StoreKind::Safetensors,
-        lines: None,
-        existing: Existing::Replace,
-        stops_on_failure: false,
-        device,
-        threads,
-        budget,
-        techniques: Techniques::default(),
-    };
-    let outcome = build(&request, &Counters::default(), |_, _| {}).unwrap();
+    let context = Context::on(device.clone(), budget.clone()).unwrap();
+    let request = Request::new_in(&context, &inputs, &output, tokens).with_existing(Existing::Replace);
+    let outcome = request.with_threads(threads).build().unwrap();
     verify(&output, 1, &Budget::unlimited()).unwrap().check().unwrap();
     (outcome, output)
 }

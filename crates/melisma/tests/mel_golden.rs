@@ -9,7 +9,7 @@ use melisma::audio::wav;
 use melisma::mel::{Allowed, Config, KEYS, Log, Transform, Values};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
-use melisma::{Cpu, Isa};
+use melisma::{Context, Cpu, Isa};
 use safetensors::SafeTensors;
 
 /// Largest difference of a linear preset, of the largest value.
@@ -86,11 +86,11 @@ fn floor(config: &Config) -> f64 {
 }
 
 fn every_preset_gives_the_numbers_of_its_library(device: &Device) {
-    let queue = device.queue(&Budget::unlimited()).unwrap();
+    let context = Context::on(device.clone(), Budget::unlimited()).unwrap();
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
-        let transform = Transform::new(device, &Budget::unlimited(), config.clone()).unwrap();
-        let found = transform.run(&queue, &golden.sound).unwrap();
+        let transform = Transform::new_in(&context, config.clone()).unwrap();
+        let found = transform.run(&golden.sound).unwrap();
         let values = found.values.to_f32();
         assert_eq!(values.len(), golden.expected.len(), "{name}: {:?}", found.shape);
         let largest = golden.expected.iter().fold(0f64, |largest, x| largest.max(x.abs()));
@@ -125,12 +125,12 @@ fn ulp(value: f32) -> f64 {
 }
 
 fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
-    let queue = device.queue(&Budget::unlimited()).unwrap();
+    let context = Context::on(device.clone(), Budget::unlimited()).unwrap();
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
         let single = Config { dtype: melisma::mel::OutputPrecision::F32, ..config.clone() };
-        let transform = Transform::new(device, &Budget::unlimited(), single).unwrap();
-        let found = transform.run(&queue, &golden.sound).unwrap().values;
+        let transform = Transform::new_in(&context, single).unwrap();
+        let found = transform.run(&golden.sound).unwrap().values;
         let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();
         let exact = config.reference(&wide).unwrap();
         let ours = error(found.to_f32().iter().map(|&x| f64::from(x)), &exact);
@@ -158,13 +158,11 @@ fn error(found: impl Iterator<Item = f64>, exact: &[f64]) -> f64 {
 
 #[test]
 fn half_precision_is_the_rounded_single_precision() {
-    let device = Device::cpu().unwrap();
-    let queue = device.queue(&Budget::unlimited()).unwrap();
     let sound = golden("builder_22k_1024_256_80_log10x20_f16", 22_050).sound;
     let run = |dtype: &str| {
         let mut config = Config::preset("builder").unwrap();
         config.set(dtype).unwrap();
-        Transform::new(&device, &Budget::unlimited(), config).unwrap().run(&queue, &sound).unwrap().values
+        Transform::new(config).unwrap().run(&sound).unwrap().values
     };
     let (Values::F16(half), Values::F32(single)) = (run("dtype=f16"), run("dtype=f32")) else { panic!("other types") };
     assert_eq!(half, single.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>());

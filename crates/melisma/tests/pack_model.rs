@@ -6,7 +6,7 @@ mod repository;
 
 use melisma::pack::{self, Archive, Converted, Header, Options, ReadAt};
 use melisma::snac::Model;
-use melisma::{Budget, Device};
+use melisma::{Budget, Context, Device};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -40,8 +40,8 @@ fn packed_weights_open_as_the_same_model(device: &Device) {
     let path = folder.path().join("model.packed.safetensors");
     std::fs::copy(shipped.join("config.json"), folder.path().join("config.json")).unwrap();
     std::fs::write(&path, packed(&weights, &Options::new(&Budget::unlimited()))).unwrap();
-    let [expected, model] =
-        [&shipped, &path].map(|source| Model::open(source.to_str().unwrap(), device, &Budget::unlimited()).unwrap());
+    let context = Context::on(device.clone(), Budget::unlimited()).unwrap();
+    let [expected, model] = [&shipped, &path].map(|source| Model::open_in(&context, source.to_str().unwrap()).unwrap());
     assert_eq!(model.hash(), expected.hash(), "{device}");
 }
 

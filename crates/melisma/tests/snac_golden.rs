@@ -9,7 +9,7 @@ use melisma::Budget;
 use melisma::audio::wav;
 use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
-use melisma::snac::{Codes, Model, Noise};
+use melisma::snac::{Codes, Model, Noise, reference};
 
 use codec::{Vectors, file, golden, read, repository, worst};
 
@@ -28,12 +28,12 @@ fn decoded_matches(name: &str) {
         let codes = vectors.codes("codes", item, &model);
         let given = Noise::Given(Arc::from(vectors.noise(item)));
         let expected = vectors.floats("z_q", item);
-        let error = worst(model.quantizer().decode(&codes.levels()).data(), &expected) / largest(&expected);
+        let error = worst(reference::quantizer(&model).decode(&codes.levels()).data(), &expected) / largest(&expected);
         println!("{name} item {item}: z_q {error:e} relative");
         assert!(error < 1e-5);
         for (noise, key) in [(Noise::Off, "decoded_noise_off"), (given, "decoded_noise_given")] {
             let expected = vectors.floats(key, item);
-            let error = worst(&model.decode(&codes, &noise), &expected);
+            let error = worst(&reference::decode(&model, &codes, &noise), &expected);
             println!("{name} item {item}: {key} {error:e} of full scale, peak {}", largest(&expected));
             assert!(error < 1e-4, "{key}: {error}");
         }
@@ -44,20 +44,20 @@ fn encoded_matches(name: &str) {
     let (model, vectors) = (golden(name), Vectors::open(name));
     let audio = vectors.floats("audio", 0);
     let expected = vectors.floats("latent", 0);
-    let latents = model.latents(&audio);
+    let latents = reference::latents(&model, &audio);
     let error = worst(latents.data(), &expected) / largest(&expected);
     println!("{name}: latents {error:e} relative");
     assert!(error < 1e-3);
     let expected = vectors.codes("encoded", 0, &model);
     let n_ties = near_ties(&model, &audio, &expected);
     println!("{name}: {n_ties} frames differ at near ties");
-    assert_eq!(model.encode(&audio).unwrap().n_frames(), expected.n_frames());
+    assert_eq!(reference::encode(&model, &audio).unwrap().n_frames(), expected.n_frames());
 }
 
 /// Frames whose codes differ from the expected ones. The first code to differ in a frame, coarse before fine, must be a
 /// near tie; finer levels follow it.
 fn near_ties(model: &Model, audio: &[f32], expected: &Codes) -> usize {
-    let choices = model.quantizer().encode(&model.latents(audio));
+    let choices = reference::quantizer(&model).encode(&reference::latents(&model, audio));
     let levels = expected.levels();
     let differs = |frame: usize| {
         choices.iter().zip(&levels).any(|(choices, codes)| {
@@ -116,7 +116,7 @@ fn mini24_decodes_its_sample() {
     let model = Model::mini24().unwrap();
     let codes = sample_codes(&model);
     let start = std::time::Instant::now();
-    let samples = model.decode(&codes, &Noise::Off);
+    let samples = reference::decode(&model, &codes, &Noise::Off);
     let seconds = start.elapsed().as_secs_f64();
     let expected = sample("sample_decoded.wav");
     let expected = wav::read(&expected).unwrap().to_clip();

@@ -6,7 +6,7 @@ use super::corpus::Corpus;
 use super::{Place, Row, run_with};
 use melisma::Result;
 use melisma::audio::{Clip, wav};
-use melisma::dataset::{Options, Tail, Techniques};
+use melisma::dataset::{Options, Techniques};
 use melisma::mel::Config;
 use melisma::runtime::machine::peak_resident_bytes;
 
@@ -20,7 +20,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let clip = Clip::mono(22_050, (0..SHORT).map(|i| (i as f32 * 0.1).sin() * 0.5).collect());
     let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
     let tenth = Duration::from_millis(100);
-    let options = Options::new(Config::preset("builder")?, tenth, tenth, Tail::Pad)?;
+    let options = Options::new(Config::preset("builder")?, tenth)?;
     let mut rows = Vec::new();
     for n_files in [FEW, MANY] {
         let corpus = Corpus::of(n_files, true, |_| &bytes)?;

@@ -12,7 +12,7 @@ use super::{Place, RUNS, Row, of_times, options, run, run_with};
 use crate::{Peer, Plan, measure};
 use melisma::audio::Reads;
 use melisma::dataset::{Conversion, Outcome, Streams, Techniques, Writes};
-use melisma::mel::{Config, OutputPrecision, Transform};
+use melisma::mel::{Config, OutputPrecision};
 use melisma::runtime::device::{Device, Queue};
 use melisma::{Error, Result};
 
@@ -160,7 +160,7 @@ fn rig(place: Place<'_>, queue: &Queue, changes: &[&str], n_items: usize) -> Res
     let n_samples = RATE as usize * 10;
     let n_frames = config.n_frames(n_samples)?;
     let len = n_items * n_frames * config.n_mels * config.dtype.bytes();
-    let plan = Transform::new(place.device, place.memory.budget(), config)?.into_plan();
+    let plan = config.plan(place.device, place.memory.budget())?;
     let sound: Vec<i16> = (0..n_items * n_samples).map(|i| (i as u32).wrapping_mul(40_503) as i16 / 4).collect();
     let mut samples = buffer(place, sound.len() * 2)?;
     queue.copy(sound.as_slice().into(), samples.view_mut::<i16>()?)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use melisma_kernels::Budget;
 
 use super::{Device, Folder, Place, Result};
+use melisma::Context;
 use melisma::snac::{Config, Engine, Model};
 
 /// A model, here and in the server.
@@ -28,7 +29,7 @@ impl Subject {
     pub(super) fn full_size(device: &Device) -> Result<Self> {
         let folder = Folder::of_model("serve", &Config::snac_24khz())?;
         let source = folder.path();
-        let model = Arc::new(Model::open(&source, device, &Budget::unlimited())?);
+        let model = Arc::new(Model::open_in(&Context::on(device.clone(), Budget::unlimited())?, &source)?);
         Ok(Self { label: "24khz", source, model, _folder: Some(folder) })
     }
 

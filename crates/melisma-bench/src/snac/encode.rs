@@ -73,7 +73,7 @@ fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
     let device = place.device;
     let folder = Folder::of_model(shape.label, &shape.config)?;
     let rig = Rig::new(device)?;
-    let model = Arc::new(Model::open(&folder.path(), device, &rig.budget)?);
+    let model = Arc::new(Model::open_in(&rig.0, &folder.path())?);
     let bench = Bench { shape, model, samples: sound(shape) };
     folder.write("clip.f32", bytemuck::cast_slice(&bench.samples))?;
     let mut rows = match device {
@@ -122,7 +122,7 @@ impl Bench<'_> {
     }
 
     fn engine(&self, rig: &Rig, max_streams: usize) -> Result<EncodeEngine> {
-        EncodeEngine::new(&self.model, &rig.queue, &rig.budget, max_streams)
+        EncodeEngine::new(&self.model, rig.0.queue(), rig.0.budget(), max_streams)
     }
 
     fn clip(&self, rig: &Rig) -> Result<Row> {
@@ -142,7 +142,7 @@ impl Bench<'_> {
         let measured = measure(plan, || outcome = engine.encode_batch(&clips).map(drop));
         outcome?;
         let row = measured.rate(&self.name(what, rig), "x", (n_clips * self.shape.clip_seconds) as f64);
-        Ok(Row { ceiling: Some(cost::realtime(&self.shape.config, &rig.queue.device())?), ..row })
+        Ok(Row { ceiling: Some(cost::realtime(&self.shape.config, rig.0.device())?), ..row })
     }
 
     /// The time from the samples of a frame to codes, in one live stream.

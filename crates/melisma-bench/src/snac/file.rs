@@ -17,7 +17,7 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     let source = folder.path();
     let mut outcome = Ok(());
     let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
-    let load = || Model::open(&source, &rig.queue.device(), &rig.budget).and_then(|model| rig.engine(&model, 1));
+    let load = || Model::open_in(&rig.0, &source).and_then(|model| rig.engine(&model, 1));
     let measured = measure(plan, || outcome = load().map(drop));
     outcome?;
     Ok(vec![measured.seconds("snac/load")])

@@ -25,7 +25,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
 /// An engine with all streams started.
 pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) -> Result<(Engine, Vec<StreamId>)> {
     let options = options.into();
-    let mut engine = Engine::new(model, &rig.queue, &rig.budget, options)?;
+    let mut engine = Engine::new(model, rig.0.queue(), rig.0.budget(), options)?;
     let streams =
         (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
     Ok((engine, streams))

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::{Rig, Row, SEED, frame_time, frames, of_times};
 use melisma::Result;
 use melisma::snac::populate::{FRAME_CODES, Populated, populate, populate_into};
-use melisma::snac::{Codes, Config, Model, Noise, Player, seam};
+use melisma::snac::reference::seam;
+use melisma::snac::{Codes, Config, Model, Noise, Player};
 
 const N_FRAMES: usize = 28;
 const N_RUNS: usize = 3;

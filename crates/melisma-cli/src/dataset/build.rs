@@ -15,11 +15,11 @@ const REHEARSED: usize = 20_000;
 
 pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let _span = tracing::info_span!("dataset build").entered();
-    let engine = session.engine()?;
+    let context = session.context()?;
     let segment = duration::parse(&args.segment)?;
     let hop = args.segment_hop.as_deref().map_or(Ok(segment), duration::parse)?;
     let tail = if args.drop_tail { Tail::Drop } else { Tail::Pad };
-    let mut options = Options::new(mel::config(&args.mel)?, segment, hop, tail)?;
+    let mut options = Options::new(mel::config(&args.mel)?, segment)?.with_hop(hop)?.with_tail(tail);
     match args.dtype.as_deref() {
         Some("f16") => options.mel.dtype = OutputPrecision::F16,
         Some(_) => options.mel.dtype = OutputPrecision::F32,
@@ -27,7 +27,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     }
     let techniques = techniques(args)?;
     if args.test_gpu_pipeline {
-        let (device, budget) = (&engine.device, engine.memory.budget());
+        let (device, budget) = (context.device(), context.budget());
         if let Device::Cpu(_) = device {
             session.say("note: no GPU is used; this measures the pipeline on the CPU");
         }
@@ -36,23 +36,17 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     }
     let place = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
     let inputs = watch::find(session, &args.inputs)?;
-    let request = Request {
-        inputs: &inputs,
-        shard: watch::shard(args.shard.as_deref())?,
-        feature: options.into(),
-        output: place,
-        store: StoreKind::choose(args.store.as_deref(), place)?,
-        lines: None,
-        existing: session.existing,
-        stops_on_failure: args.on_error == "fail",
-        device: &engine.device,
-        threads: session.config.threads.value.count(),
-        budget: engine.memory.budget(),
-        techniques,
-    };
+    let (shard, n_shards) = watch::shard(args.shard.as_deref())?;
+    let request = Request::new_in(context, &inputs, place, options)
+        .with_shard(shard, n_shards)
+        .with_store(StoreKind::choose(args.store.as_deref(), place)?)
+        .with_existing(session.existing)
+        .with_stop_on_failure(args.on_error == "fail")
+        .with_threads(session.config.threads.value.count())
+        .with_techniques(techniques);
     let outcome = watch::build(session, &request)?;
     watch::tell_failures(session, &outcome, place);
-    session.print(&engine.device, || report::text(&outcome), report::json(&outcome, &inputs.skipped))
+    session.print(context.device(), || report::text(&outcome), report::json(&outcome, &inputs.skipped))
 }
 
 fn techniques(args: &BuildArgs) -> Result<Techniques> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use melisma::dataset::{self, Counters, Input, Inputs, Outcome, Request};
+use melisma::dataset::{Counters, Input, Inputs, Outcome, Request};
 use melisma::output::{self, Existing};
 use melisma::runtime::thread;
 use melisma::text::count;
@@ -87,7 +87,7 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
 pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
     let counters = Counters::default();
     if !session.has_audience() {
-        return dataset::build(request, &counters, |_, _| {});
+        return request.build();
     }
     let bar = ProgressBar::new_spinner();
     bar.set_message("reading headers");
@@ -119,8 +119,8 @@ pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
             }
         };
         thread::start_in(scope, show)?;
-        let rate = request.feature.sample_rate();
-        let outcome = dataset::build(request, counters, move |plan, resumed| {
+        let rate = request.feature().sample_rate();
+        let outcome = request.build_watched(counters, move |plan, resumed| {
             // The progress thread may have ended already.
             let _ = planned.send((plan.rows.len(), resumed, rate, plan.refused.len()));
         });

@@ -40,10 +40,10 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
-    let engine = session.engine()?;
-    session.require(&engine.device, "decoding with this model", needed(&args.model, &engine.device))?;
-    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
-    let player = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.decoding.clone())?;
+    let context = session.context()?;
+    session.require(context.device(), "decoding with this model", needed(&args.model, context.device()))?;
+    let codec = Codec::open_in(context, &args.model)?;
+    let player = Player::new(&codec.model, context.queue(), context.budget(), options.decoding.clone())?;
     let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
     let outcome = match Flow::new(Work { session, codec: &codec, options: &options }, player, sink)?.run(input) {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
-use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
+use melisma::dataset::{self, Inputs, Options, Request};
 use melisma::mel::{Config, PRESETS, Transform};
-use melisma::output::{self, Existing};
+use melisma::output::{self};
 use melisma::random::Lcg32;
 use melisma::text::table::{Align, Table};
 use melisma::text::{duration, size};
@@ -20,17 +20,17 @@ use crate::session::Session;
 const FILES: u32 = 40;
 
 pub fn run(session: &Session) -> Result<Chapter> {
-    let engine = session.engine()?;
+    let context = session.context()?;
     let mut table =
         Table::new([("preset", Align::Left), ("shape", Align::Left), ("time", Align::Right), ("is", Align::Left)]);
     let mut image = String::new();
     for (name, about) in PRESETS {
         let config = Config::preset(name)?;
         let sound = sweep(config.sample_rate, 4.0, 1.0);
-        let transform = Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
-        transform.run(&engine.queue, &sound)?;
+        let transform = Transform::new_in(context, config.clone())?;
+        transform.run(&sound)?;
         let start = Instant::now();
-        let mel = transform.run(&engine.queue, &sound)?;
+        let mel = transform.run(&sound)?;
         let time = duration::show(start.elapsed());
         table.push([(*name).to_owned(), format!("{:?}", mel.shape), time, (*about).to_owned()]);
         if *name == "builder" {
@@ -62,7 +62,7 @@ struct Build {
 }
 
 fn dataset(session: &Session) -> Result<Build> {
-    let engine = session.engine()?;
+    let context = session.context()?;
     let folder = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
     let sounds = folder.0.join("wavs");
     output::create_directory(&sounds)?;
@@ -77,22 +77,10 @@ fn dataset(session: &Session) -> Result<Build> {
     let second = Duration::from_secs(1);
     let inputs = Inputs::find(&[sounds])?;
     let output = folder.0.join("train.h5");
-    let request = Request {
-        inputs: &inputs,
-        shard: (0, 1),
-        feature: Options::new(Config::preset("builder")?, second, second, Tail::Pad)?.into(),
-        output: &output,
-        store: StoreKind::Hdf5,
-        lines: None,
-        existing: Existing::Refuse,
-        stops_on_failure: false,
-        device: &engine.device,
-        threads: session.config.threads.value.count(),
-        budget: engine.memory.budget(),
-        techniques: Techniques::default(),
-    };
-    let outcome = dataset::build(&request, &Counters::default(), |_, _| {})?;
-    let verified = dataset::verify(&output, 1, engine.memory.budget())?;
+    let options = Options::new(Config::preset("builder")?, second)?;
+    let request = Request::new_in(context, &inputs, &output, options);
+    let outcome = request.with_threads(session.config.threads.value.count()).build()?;
+    let verified = dataset::verify(&output, 1, context.budget())?;
     verified.check()?;
     let mut table = Table::new([("what", Align::Left), ("value", Align::Left)]);
     let mut line = |what: &str, value: String| table.push([what.to_owned(), value]);

@@ -59,11 +59,11 @@ struct Done {
 
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     session.collect()?;
-    let engine = session.engine()?;
+    let context = session.context()?;
     output::create_directory(&args.output)?;
     let path = args.output.join("report.html");
     let mut file = OutputFile::create(&path, session.existing)?;
-    let done = all_steps(session, &engine.memory)?;
+    let done = all_steps(session, context.memory())?;
     std::io::Write::write_all(&mut file, page::html(session, &done)?.as_bytes())
         .map_err(|error| output::failed(&path, error))?;
     file.commit()?;
@@ -76,7 +76,7 @@ pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
             |step: &Done| format!("{:<10} {}\n", step.name, duration::show(Duration::from_secs_f64(step.seconds)));
         done.iter().map(line).collect::<String>() + &format!("report     {}\n", terminal::name(&path))
     };
-    session.print(&engine.device, text, json!({ "steps": steps, "report": path.display().to_string() }))
+    session.print(context.device(), text, json!({ "steps": steps, "report": path.display().to_string() }))
 }
 
 fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {

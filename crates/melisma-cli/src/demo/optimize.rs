@@ -33,7 +33,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
     // A separate cache, so that each demo shows both a search and a cache hit.
     let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
-    let budget = session.engine()?.memory.budget();
+    let budget = session.context()?.budget();
     let search = Search { cache, ..Search::new(&session.config, budget, worker()?, &|_| {}) };
     let request = Request {
         model,

@@ -13,7 +13,7 @@ use crate::session::Session;
 
 pub fn run(session: &Session) -> Result<Chapter> {
     let source = snac::mini24_weights();
-    let budget = session.engine()?.memory.budget();
+    let budget = session.context()?.budget();
     let options = Options { threads: session.config.threads.value.count(), ..Options::new(budget) };
     let mut packed = Vec::new();
     let summary = pack::pack(&source, &mut packed, &options, &|_| {})?;

@@ -19,7 +19,7 @@ const SCRIPT: &str = include_str!("page.js");
 pub fn html(session: &Session, steps: &[Done]) -> Result<String> {
     let shown: String = steps.iter().filter(|step| !step.chapter.shown.is_empty()).map(section).collect();
     let folded: String = steps.iter().filter(|step| !step.chapter.folded.is_empty()).map(details).collect();
-    let device = match &session.engine()?.device {
+    let device = match session.context()?.device() {
         Device::Cpu(_) => "the CPU".to_owned(),
         other => other.to_string(),
     };

@@ -9,9 +9,9 @@ use super::Chapter;
 use crate::session::Session;
 
 pub fn run(session: &Session) -> Result<Chapter> {
-    let engine = session.engine()?;
-    let check = SelfCheck::run(&engine.queue, engine.memory.budget())?;
-    let summary = engine.memory.summary();
+    let context = session.context()?;
+    let check = SelfCheck::run(context.queue(), context.budget())?;
+    let summary = context.memory().summary();
     let report = session.collector.report();
     let sort = session.config.profile_sort.value;
     let rows = usize::try_from(session.config.profile_rows.value).unwrap_or(usize::MAX);

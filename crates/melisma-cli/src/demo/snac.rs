@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use melisma::audio::{Clip, wav};
-use melisma::snac::seam::{self, Seam};
+use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
 use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
-use melisma::{Error, Kind, Result, mel};
+use melisma::{Context, Error, Kind, Result, mel};
 
 use super::page::{commands, facts, grouped};
 use super::{Chapter, picture, player};
 use crate::codec::{BUILTIN, Codec};
-use crate::session::{Engine, Session};
+use crate::session::Session;
 
 use melisma_models::mini24::SAMPLE;
 /// Frames in the comparison; the windowed decoder decodes every frame four times.
@@ -23,19 +23,19 @@ const WINDOWED_FRAMES: usize = 24;
 
 pub fn run(session: &Session) -> Result<Chapter> {
     let codec = Codec::open(session, BUILTIN)?;
-    let engine = session.engine()?;
-    let streamed = |codes: &Codes| streamed(&codec.model, engine, codes);
+    let context = session.context()?;
+    let streamed = |codes: &Codes| streamed(&codec.model, context, codes);
     let whole = |codes: &Codes| {
-        let mut decoder = snac::Engine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+        let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), 1)?;
         decoder.decode(codes, &Noise::default())
     };
     let original = wav::read(SAMPLE)?.to_clip();
-    let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+    let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), 1)?;
     let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
-    let image = |clip: &Clip| spectrogram(engine, clip);
+    let image = |clip: &Clip| spectrogram(context, clip);
     let seconds = format!("<span>{:.1} s</span><span>0 to 12 kHz</span>", trip.seconds);
     let stream = seams.stream;
     let same = format!(
@@ -81,10 +81,10 @@ pub fn run(session: &Session) -> Result<Chapter> {
 }
 
 /// The spectrogram of a clip at its own rate.
-fn spectrogram(engine: &Engine, clip: &Clip) -> Result<String> {
+fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
     let config = mel::Config { sample_rate: clip.sample_rate, ..mel::Config::preset("builder")? };
-    let transform = mel::Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
-    Ok(picture::spectrogram(&transform.run(&engine.queue, &clip.samples)?, &config))
+    let transform = mel::Transform::new_in(context, config.clone())?;
+    Ok(picture::spectrogram(&transform.run(&clip.samples)?, &config))
 }
 
 /// A round trip through tokens, with timings.
@@ -150,8 +150,8 @@ impl Trip {
 type Streamed = Result<(Vec<f32>, Duration)>;
 
 /// Frame by frame.
-fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
-    let mut stream = Player::new(model, &engine.queue, engine.memory.budget(), Noise::default())?;
+fn streamed(model: &Arc<Model>, context: &Context, codes: &Codes) -> Streamed {
+    let mut stream = Player::new(model, context.queue(), context.budget(), Noise::default())?;
     let (mut samples, mut first) = (Vec::new(), None);
     let start = Instant::now();
     for frame in codes.frames().chunks(1) {

@@ -38,7 +38,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
         // Samples, and twice more as a FLAC file and as text.
         let bytes = setup.bytes(&score) + score.bytes() + 3 * 8 * u64::from(SECONDS * RATE);
-        let _memory = session.reserve(&session.engine()?.device, "the step synth", bytes)?;
+        let _memory = session.reserve(session.context()?.device(), "the step synth", bytes)?;
         let level = balance(setup, LUFS, |setup| Ok(play(Performance::new(&score, setup)?)?.1))?.gain;
         let (clip, meter, voices) =
             play(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;

@@ -32,26 +32,26 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let name = if is_pipe(input) { "stdin".to_owned() } else { input.display().to_string() };
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let place = sink::open(session, &args.output)?;
-    let engine = session.engine()?;
+    let context = session.context()?;
     let config = match Config::open(&args.model) {
         Ok(config) => config,
         // Opening the model says more.
-        Err(error) => return Codec::open_on(&engine.memory, &engine.device, &args.model).and(Err(error)),
+        Err(error) => return Codec::open_in(context, &args.model).and(Err(error)),
     };
     let opening = Instant::now();
     let stream = open(args, input, &config).map_err(|error| flow::at(error, &name))?;
     let opening = opening.elapsed();
     let chunk = args.chunk.map(|frames| frames as usize);
     let waiting = flow::waiting_bytes(chunk, &stream, config.frame_len());
-    let needed = Need { args, written, config: &config, stream: &stream, waiting }.on(&engine.device)?;
-    session.require(&engine.device, "encoding with this model", needed)?;
-    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
-    let _waiting = session.reserve(&engine.device, "encoding with this model", stream.bytes() + waiting)?;
-    let recorder = Recorder::new(&codec.model, &engine.queue, engine.memory.budget())?;
-    let round_trip = args.verify_audio.then(|| RoundTrip::new(engine, &codec.model)).transpose()?;
+    let needed = Need { args, written, config: &config, stream: &stream, waiting }.on(context.device())?;
+    session.require(context.device(), "encoding with this model", needed)?;
+    let codec = Codec::open_in(context, &args.model)?;
+    let _waiting = session.reserve(context.device(), "encoding with this model", stream.bytes() + waiting)?;
+    let recorder = Recorder::new(&codec.model, context.queue(), context.budget())?;
+    let round_trip = args.verify_audio.then(|| RoundTrip::new(context, &codec.model)).transpose()?;
     let sample_rate = codec.model.config().sampling_rate;
     let work = flow::Work { session, name: &name, sample_rate, chunk };
-    let outlet = sink::Work { session, model: &codec.model, device: &engine.device };
+    let outlet = sink::Work { session, model: &codec.model, device: context.device() };
     let start = Instant::now();
     let sink = Sink::new(outlet, place, written);
     let outcome = match sink.and_then(|sink| Flow::new(work, stream, recorder, sink).verify(round_trip).run()) {

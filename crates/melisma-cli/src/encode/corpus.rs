@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use melisma::dataset::{Check, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Techniques, Texts, Tokens};
+use melisma::dataset::{Check, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::Config;
@@ -21,35 +21,31 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     if args.chunk.is_some() {
         return Err(Error::invalid("--chunk is for a stream of one file").with_hint("leave it out"));
     }
-    let engine = session.engine()?;
+    let context = session.context()?;
     if let Ok(config) = Config::open(&args.model) {
         // The rest depends on the files.
-        session.require(&engine.device, "encoding with this model", needed(args, &config, &engine.device))?;
+        session.require(context.device(), "encoding with this model", needed(args, &config, context.device()))?;
     }
-    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    let codec = Codec::open_in(context, &args.model)?;
     if lines.is_some_and(|lines| lines.format == LineFormat::Orpheus) {
         melisma::snac::tokens::check_orpheus(codec.model.config())?;
     }
     let inputs = watch::find(session, &args.inputs)?;
-    let request = Request {
-        inputs: &inputs,
-        shard: watch::shard(args.corpus.shard.as_deref())?,
-        feature: tokens(args, &codec)?.into(),
-        output: &args.output,
-        store,
-        lines,
-        existing: session.existing,
-        stops_on_failure: args.corpus.on_error == "fail",
-        device: &engine.device,
-        threads: session.config.threads.value.count(),
-        budget: engine.memory.budget(),
-        techniques: Techniques::default(),
-    };
+    let (shard, n_shards) = watch::shard(args.corpus.shard.as_deref())?;
+    let mut request = Request::new_in(context, &inputs, &args.output, tokens(args, &codec)?)
+        .with_shard(shard, n_shards)
+        .with_store(store)
+        .with_existing(session.existing)
+        .with_stop_on_failure(args.corpus.on_error == "fail")
+        .with_threads(session.config.threads.value.count());
+    if let Some(lines) = lines {
+        request = request.with_lines(lines);
+    }
     let outcome = watch::build(session, &request)?;
     watch::tell_failures(session, &outcome, &args.output);
     let mut json = report::tokens_json(&outcome, &inputs.skipped);
     json["model"] = serde_json::json!({ "source": args.model, "hash": codec.model.hash() });
-    session.print(&engine.device, || report::tokens_text(&outcome), json)?;
+    session.print(context.device(), || report::tokens_text(&outcome), json)?;
     match outcome.below_limit {
         0 => Ok(()),
         n => Err(Error::new(Kind::Check, format!("{n} of {} files are below --min-snr", outcome.segments))

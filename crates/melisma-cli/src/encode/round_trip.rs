@@ -6,7 +6,7 @@ use melisma::Result;
 use melisma::fidelity::{Fidelity, Meter};
 use melisma::snac::{Frames, Model, Noise, Player};
 
-use crate::session::Engine;
+use melisma::Context;
 
 /// The decoder and the comparison.
 pub struct RoundTrip {
@@ -15,10 +15,10 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    pub fn new(engine: &Engine, model: &Arc<Model>) -> Result<Self> {
-        let budget = engine.memory.budget();
-        let player = Player::new(model, &engine.queue, budget, Noise::Off)?;
-        let meter = Meter::new(&engine.queue, budget, model.config().sampling_rate)?;
+    pub fn new(context: &Context, model: &Arc<Model>) -> Result<Self> {
+        let budget = context.budget();
+        let player = Player::new(model, context.queue(), budget, Noise::Off)?;
+        let meter = Meter::new_in(context, model.config().sampling_rate)?;
         Ok(Self { player, meter })
     }
 

@@ -7,13 +7,13 @@ use melisma::runtime::memory::{Reservation, Space};
 use melisma::{Error, Remedy, Result};
 
 use super::Kind;
-use crate::session::Engine;
+use melisma::Context;
 
 /// The most bytes of a picture and its compressed copy.
 const PICTURE_BYTES: u64 = 8 << 20;
 
 /// Reserves the peak memory for the spectrograms of `files`.
-pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Reservation> {
+pub fn reserve(context: &Context, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Reservation> {
     let config = transform.config();
     let (mut most, mut finished, mut on_device, mut longest) = (0, 0, 0, 0);
     for file in files {
@@ -35,7 +35,7 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
         // The file is assembled in memory.
         most = most.max(2 * finished);
     }
-    let budget = engine.memory.budget();
+    let budget = context.budget();
     let fits = |space: Space, bytes: u64| {
         budget.reserve(space, bytes).map(drop).map_err(|error| {
             let least = bytes.div_ceil(1 << 20) << 20;
@@ -43,8 +43,8 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
         })
     };
     // The transform later takes its scratch and its device memory from the same budget.
-    fits(Space::Host, most + transform.scratch_bytes(&engine.device, longest))?;
-    if matches!(engine.device, Device::Cuda(_)) {
+    fits(Space::Host, most + transform.scratch_bytes(longest))?;
+    if matches!(context.device(), Device::Cuda(_)) {
         fits(Space::Device, on_device)?;
     }
     budget.reserve(Space::Host, most)

@@ -23,12 +23,12 @@ impl<'a> Resources<'a> {
     /// The requested device. The default is the CPU: decoded bytes go to a file, and starting a GPU
     /// and copying them back takes longer than decoding with the CPU's threads.
     pub fn of(session: &'a Session) -> Result<Self> {
-        let engine = session.engine_on(match session.config.device.value {
+        let context = session.context_on(match session.config.device.value {
             DeviceRequest::Auto => DeviceRequest::Cpu,
             asked => asked,
         })?;
         let threads = session.config.threads.value.count();
-        Ok(Self { device: &engine.device, threads, budget: engine.memory.budget() })
+        Ok(Self { device: context.device(), threads, budget: context.budget() })
     }
 
     /// The CPU, for work that GPUs do not support.

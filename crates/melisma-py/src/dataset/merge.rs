@@ -21,7 +21,7 @@ pub fn merge_shards(
     policy: (bool, bool),
 ) -> PyResult<(u64, Vec<u64>)> {
     let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.budget();
+    let budget = place.get()?.context.budget();
     let (replaces, allows_missing) = policy;
     let work = || {
         let store = StoreKind::choose(store, &output)?;

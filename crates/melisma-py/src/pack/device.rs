@@ -59,7 +59,8 @@ pub fn load_to_device(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<V
     let place = Place::open(py, Choice { device: Some(device), ..Choice::default() })?;
     let load = |stop: &Stop| {
         let source = Stoppable { source: &open(&path)?, stop };
-        pack::load_to_device(&source, &place.device, place.budget()).map_err(|error| error.at(path.display()))
+        pack::load_to_device(&source, place.context.device(), place.context.budget())
+            .map_err(|error| error.at(path.display()))
     };
     let loaded = signal::watched(py, load, || Ok(()))?;
     let mut tensors = Vec::new();

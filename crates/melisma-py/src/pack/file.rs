@@ -31,7 +31,7 @@ pub fn save(
     let metadata: Vec<(String, String)> = metadata.into_iter().collect();
     let source = Joined::new(&tensors, &metadata)?;
     let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.budget();
+    let budget = place.get()?.context.budget();
     let work = |stop: &Stop| -> Result<(u64, u64)> {
         let base = base.as_deref().map(open).transpose()?;
         let base = base.as_ref().map(|base| Stoppable { source: base, stop });
@@ -55,7 +55,7 @@ pub fn compress<'py>(
     bytes: PyReadonlyArray1<'py, u8>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.budget();
+    let budget = place.get()?.context.budget();
     let array = pack::Array::from_bytes(dtype, &shape, bytes.as_slice()?);
     let work = |stop: &Stop| -> Result<Vec<u8>> {
         let mut packed = Vec::new();
@@ -82,7 +82,7 @@ pub fn compressed(blob: &[u8]) -> PyResult<(String, Vec<u64>)> {
 #[pyfunction(name = "_decompress")]
 pub fn decompress(py: Python<'_>, blob: &[u8], mut out: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
     let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.budget();
+    let budget = place.get()?.context.budget();
     let out = out.as_slice_mut()?;
     let is_small = out.len() < SMALL as usize;
     let mut work = |stop: &Stop| -> Result<()> {

@@ -88,7 +88,7 @@ impl PyPackFile {
         base: Option<PathBuf>,
     ) -> PyResult<Vec<Loaded<'py>>> {
         let place = place::shared(py, Some("cpu"))?;
-        let budget = place.get()?.budget();
+        let budget = place.get()?.context.budget();
         let parts = self.chosen(parts).map_err(|error| raise(error.at(self.path.display())))?;
         let arrays: Vec<Bytes<'py>> = parts.iter().map(|part| new(py, part.len)).collect::<PyResult<_>>()?;
         {

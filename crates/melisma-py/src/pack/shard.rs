@@ -51,7 +51,7 @@ pub fn pack_file(
     threads: usize,
 ) -> PyResult<(u64, u64)> {
     let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.budget();
+    let budget = place.get()?.context.budget();
     let work = |stop: &Stop| -> Result<(u64, u64)> {
         let file = pack::open(&source)?;
         let converted = if pack::is_checkpoint(&file) { Some(Converted::read(&file)?) } else { None };

@@ -1,6 +1,5 @@
 //! `Codec`: a model on a device, and its engines.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use melisma::snac::{Codes, EncodeEngine, Engine, Model};
@@ -26,15 +25,8 @@ pub struct Codec {
 impl Codec {
     pub fn open(py: Python<'_>, source: &str, choice: Choice<'_>) -> PyResult<Self> {
         let place = Place::open(py, choice)?;
-        let (source, device, budget) = (source.to_owned(), place.device.clone(), place.budget().clone());
-        let open = move |_: &_| {
-            let path = Path::new(&source);
-            // A pipe or a device file may never end.
-            if std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-                return Err(Error::invalid(format!("{source}: this is neither a file nor a directory")));
-            }
-            Model::open(&source, &device, &budget).map_err(explained)
-        };
+        let (source, context) = (source.to_owned(), place.context.clone());
+        let open = move |_: &_| Model::open_in(&context, &source).map_err(explained);
         Ok(Self { model: Arc::new(signal::alone(py, open)?), place })
     }
 }
@@ -151,13 +143,13 @@ impl Made {
     /// detached.
     pub(super) fn with_decoder<R>(&self, work: impl FnOnce(Option<&mut Engine>) -> PyResult<R>) -> PyResult<R> {
         let Codec { model, place } = &self.codec;
-        self.decoder.with(place, || Engine::new(model, &place.queue, place.budget(), 1), work)
+        self.decoder.with(place, || Engine::new(model, place.context.queue(), place.context.budget(), 1), work)
     }
 
     /// As [`Made::with_decoder`], with the engine that encodes.
     pub(super) fn with_encoder<R>(&self, work: impl FnOnce(Option<&mut EncodeEngine>) -> PyResult<R>) -> PyResult<R> {
         let Codec { model, place } = &self.codec;
-        self.encoder.with(place, || EncodeEngine::new(model, &place.queue, place.budget(), 1), work)
+        self.encoder.with(place, || EncodeEngine::new(model, place.context.queue(), place.context.budget(), 1), work)
     }
 }
 
@@ -183,7 +175,9 @@ impl<E> Slot<E> {
             Some(engine) => engine,
             None => match make() {
                 Ok(engine) => Some(engine),
-                Err(error) if error.kind() == Kind::Unsupported && matches!(place.device, Device::Cpu(_)) => None,
+                Err(error) if error.kind() == Kind::Unsupported && matches!(place.context.device(), Device::Cpu(_)) => {
+                    None
+                }
                 Err(error) => return Err(raise(error)),
             },
         };

@@ -41,7 +41,7 @@ impl Made {
             (Some(engine), [clip]) => batch(engine, &[clip.frames()], noise, samples),
             (Some(engine), _) => {
                 let most = clips.len().min(MAX_BATCH);
-                let mut sibling = engine.sibling(&place.queue, place.budget(), most).map_err(raise)?;
+                let mut sibling = engine.sibling(place.context.queue(), place.context.budget(), most).map_err(raise)?;
                 for (clips, samples) in clips.chunks(MAX_BATCH).zip(samples.chunks_mut(MAX_BATCH)) {
                     let clips: Vec<Frames<'_>> = clips.iter().map(Codes::frames).collect();
                     batch(&mut sibling, &clips, noise, samples)?;
@@ -56,7 +56,7 @@ impl Made {
         let mut watch = Watch::new();
         let decoded = (|| {
             let options = DecodeOptions::from(noise.clone());
-            let mut player = Player::new(&self.codec.model, &place.queue, place.budget(), options)?;
+            let mut player = Player::new(&self.codec.model, place.context.queue(), place.context.budget(), options)?;
             for frame in clip.frames().chunks(1) {
                 fill(&mut to, &player.push(frame)?)?;
                 watch.ask()?;

@@ -67,7 +67,7 @@ impl Made {
 
     fn recorder(&self) -> Result<Recorder> {
         let place = &self.codec.place;
-        Recorder::new(&self.codec.model, &place.queue, place.budget())
+        Recorder::new(&self.codec.model, place.context.queue(), place.context.budget())
     }
 
     /// Pushes samples a few frames at a time.
@@ -124,7 +124,7 @@ impl PyStreamEncoder {
                     let Some(engine) = engine else {
                         return Ok(Path::Reference(Box::new(made.recorder().map_err(raise)?)));
                     };
-                    let mut engine = engine.sibling(&place.queue, place.budget(), 1).map_err(raise)?;
+                    let mut engine = engine.sibling(place.context.queue(), place.context.budget(), 1).map_err(raise)?;
                     let stream = engine.open().map_err(raise)?;
                     Ok(Path::Engine(Box::new(engine), stream))
                 })

@@ -55,10 +55,11 @@ impl PyStreamDecoder {
                     let open = || -> Result<Path> {
                         let Some(engine) = engine else {
                             let options = DecodeOptions::from(noise);
-                            let player = Player::new(&made.codec.model, &place.queue, place.budget(), options)?;
+                            let player =
+                                Player::new(&made.codec.model, place.context.queue(), place.context.budget(), options)?;
                             return Ok(Path::Reference(Box::new(player)));
                         };
-                        let mut engine = engine.sibling(&place.queue, place.budget(), 1)?;
+                        let mut engine = engine.sibling(place.context.queue(), place.context.budget(), 1)?;
                         let stream = engine.open(noise)?;
                         Ok(Path::Engine(Box::new(engine), stream))
                     };

@@ -60,7 +60,7 @@ pub fn make_clips<'py>(
     let part = Clips::shard(settings.count, shard);
     let work = |stop: &Stop| {
         let tick = || stop.check();
-        clips.make(part.clone(), (&place.device, place.budget(), threads), &tick)
+        clips.make(part.clone(), (place.context.device(), place.context.budget(), threads), &tick)
     };
     let total = signal::watched(py, work, || Ok(()))?;
     let row = PyDict::new(py);

@@ -100,7 +100,7 @@ impl Order {
         let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
         let work = synth::voice_seconds(take, self.rate).map(|seconds| n_passes * seconds);
         let config = &place.config;
-        let device = choose_device(request, config.threads.value, place.budget(), work)?.device;
+        let device = choose_device(request, config.threads.value, place.context.budget(), work)?.device;
         if matches!(device, Device::Cpu(_)) {
             return Ok(None);
         }
@@ -120,7 +120,7 @@ struct Player<'a> {
 impl<'a> Player<'a> {
     fn new(order: &Order, score: &'a Score, place: &'a Place) -> PyResult<Self> {
         let recording = order.record(score, place).map_err(raise)?;
-        Ok(Self { score, queue: &place.queue, recording, watch: Watch::new() })
+        Ok(Self { score, queue: place.context.queue(), recording, watch: Watch::new() })
     }
 
     /// Passes left and right of every block to `take`.

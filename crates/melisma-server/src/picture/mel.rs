@@ -1,10 +1,9 @@
 //! Mel frames of samples that come in pieces: those of the whole clip, byte for byte.
 
-use melisma::config::Threads;
+use melisma::config::DeviceRequest;
 use melisma::mel::{Config, Framing, Log, Norm, Order, OutputPrecision, Padding, Transform};
-use melisma::runtime::device::{DeviceRequest, Queue, select};
 use melisma::text::base64;
-use melisma::{Budget, Error, Result};
+use melisma::{Context, Error, Result};
 use serde_json::{Value, json};
 
 /// The decibels of byte 0.
@@ -19,7 +18,6 @@ pub(super) struct Frames {
     config: Config,
     /// Transforms whole frames; the samples beyond both ends are added here.
     transform: Transform,
-    queue: Queue,
     /// The samples from the next frame's start on.
     waiting: Vec<f32>,
     /// The last samples, which are reflected at the end.
@@ -31,11 +29,9 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(preset: Config) -> Result<Self> {
         let config = decibels(preset);
-        let device = select(DeviceRequest::Cpu, Threads::Count(1))?;
-        let budget = Budget::unlimited();
-        let queue = device.queue(&budget)?;
-        let transform = Transform::new(&device, &budget, Config { framing: Framing::Snip, ..config.clone() })?;
-        Ok(Self { config, transform, queue, waiting: Vec::new(), tail: Vec::new(), n_samples: 0, n_frames: 0 })
+        let context = Context::builder().device(DeviceRequest::Cpu).threads(1).build()?;
+        let transform = Transform::new_in(&context, Config { framing: Framing::Snip, ..config.clone() })?;
+        Ok(Self { config, transform, waiting: Vec::new(), tail: Vec::new(), n_samples: 0, n_frames: 0 })
     }
 
     pub(super) fn push(&mut self, samples: &[f32]) -> Result<Option<Value>> {
@@ -95,7 +91,7 @@ impl Frames {
             return Ok(None);
         }
         let Config { hop_length, win_length, n_mels, .. } = self.config;
-        let spectrogram = self.transform.run(&self.queue, &self.waiting[..(n - 1) * hop_length + win_length])?;
+        let spectrogram = self.transform.run(&self.waiting[..(n - 1) * hop_length + win_length])?;
         self.waiting.drain(..n * hop_length);
         let values = spectrogram.values.to_f32();
         let at = |frame: usize, filter: usize| match self.config.order() {

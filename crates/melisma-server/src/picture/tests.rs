@@ -1,6 +1,5 @@
 use melisma::mel::{Order, PRESETS, Transform};
 use melisma::random::Lcg32;
-use melisma::{Budget, Device};
 
 use super::*;
 
@@ -44,9 +43,7 @@ fn unbase64(text: &str) -> Vec<u8> {
 
 /// What the transform alone makes of the whole clip, frame by frame.
 fn whole(preset: &Config, samples: &[f32]) -> Vec<u8> {
-    let (device, budget) = (Device::cpu().unwrap(), Budget::unlimited());
-    let transform = Transform::new(&device, &budget, mel::decibels(preset.clone())).unwrap();
-    let spectrogram = transform.run(&device.queue(&budget).unwrap(), samples).unwrap();
+    let spectrogram = Transform::new(mel::decibels(preset.clone())).unwrap().run(samples).unwrap();
     let values = spectrogram.values.to_f32();
     let n_frames = values.len() / preset.n_mels;
     let at = |frame: usize, filter: usize| match preset.order() {

@@ -1,5 +1,16 @@
 //! Audio files and pipes: reading, writing, resampling, changing the speed, and how loud a
 //! recording is.
+//!
+//! ```
+//! use melisma::audio::{Clip, Source, wav};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! let path = folder.path().join("second.wav");
+//! let clip = Clip::mono(16_000, vec![0.1; 16_000]);
+//! std::fs::write(&path, wav::write(&clip, wav::SampleFormat::S16)?).unwrap();
+//! assert_eq!(Source::open(&path, 8_000)?.facts().n_samples, 8_000);
+//! # Ok::<(), melisma::Error>(())
+//! ```
 
 mod channel;
 #[cfg(feature = "codecs")]

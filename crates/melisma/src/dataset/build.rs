@@ -9,52 +9,20 @@ use super::failure::{Action, Failure, RowFailure, in_order};
 use super::feature::Feature;
 use super::guard;
 use super::identity::plan_of;
-use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
 use super::paths::Paths;
 use super::pipeline::{self, Job, Made};
 use super::plan::{Plan, Scan, TEXT_STAGE};
+use super::request::Request;
 use super::store::{Kind, Layout, Store};
-use super::technique::Techniques;
-use super::tokens::{Check, Lines, Origin, Tokens, origin, round_trip};
+use super::tokens::{Check, Origin, Tokens, origin, round_trip};
 use super::work::Work;
 use crate::output::{self, Existing};
-use crate::runtime::device::Device;
-use crate::runtime::memory::{Budget, Space};
+use crate::runtime::memory::Space;
 use crate::{Error, Remedy, Result};
 
 /// The attribute of a shard that tells from which list of files it was divided.
 pub(super) const INPUTS: &str = "inputs";
-
-/// A build request.
-#[derive(Debug)]
-pub struct Request<'a> {
-    /// The input files.
-    pub inputs: &'a Inputs,
-    /// The shard to build and the number of shards.
-    pub shard: (usize, usize),
-    /// What the rows hold.
-    pub feature: Feature,
-    /// The path of the dataset.
-    pub output: &'a Path,
-    /// The file format of the dataset.
-    pub store: Kind,
-    /// If set, the output is a text file with one line per row of tokens, and `store` is only the
-    /// format of the unfinished work.
-    pub lines: Option<Lines>,
-    /// Whether an existing dataset or an unfinished build of another plan may be replaced.
-    pub existing: Existing,
-    /// Whether the build stops at the first file that fails.
-    pub stops_on_failure: bool,
-    /// The device that computes the rows.
-    pub device: &'a Device,
-    /// Threads that read and write. On the CPU they also compute.
-    pub threads: usize,
-    /// The budget that memory is charged to.
-    pub budget: &'a Budget,
-    /// How the work is done; the values do not depend on it.
-    pub techniques: Techniques,
-}
 
 /// The result of a build.
 #[derive(Debug, Clone)]
@@ -104,22 +72,16 @@ impl Outcome {
     }
 }
 
-/// Builds the dataset, or resumes an earlier run of the same plan. Calls `planned` with the plan
-/// before the work begins.
-///
-/// # Errors
-/// The output exists with another plan and may not be replaced, a disk is full, the budget or the
-/// device runs out of memory, or a file fails and the request stops on failures. Finished rows stay
-/// on disk, and the same request resumes from there.
-pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
+/// As [`Request::build_watched`](super::Request::build_watched).
+pub(super) fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
-    output::target(request.output, request.existing)?;
-    let paths = Paths::new(request.output)?;
+    output::target(&request.output, request.existing)?;
+    let paths = Paths::new(&request.output)?;
     guard::spare(&paths, request.inputs.paths())?;
     if request.existing == Existing::Replace {
-        guard::output(request.output)?;
+        guard::output(&request.output)?;
     }
-    let threads = request.threads.max(1);
+    let (store_kind, budget, threads) = (request.store()?, request.context.budget(), request.threads);
     let job = Job::new(request)?;
     let part = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.feature.clone(), request.inputs, part, Scan { threads, counters })?;
@@ -159,13 +121,13 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
             counters: counters.now(),
         }
     };
-    let held = request.budget.reserve(Space::Host, plan.bytes());
+    let held = budget.reserve(Space::Host, plan.bytes());
     let _held = held.map_err(|error| job.with_least(error, &plan))?;
     if request.output.exists() && request.existing == Existing::Refuse {
         if !is_finished(request, &paths.output, &hash)? {
-            return Err(guard::already(request.output, ", and is not of this plan"));
+            return Err(guard::already(&request.output, ", and is not of this plan"));
         }
-        if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
+        if guard::beside(&paths, store_kind, Existing::Refuse).is_ok() {
             paths.clear()?;
         }
         planned(&plan, plan.rows.len());
@@ -174,9 +136,9 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         failures.extend(still_below_limit(request, &paths.output, &plan)?);
         return Ok(outcome(failures, plan.rows.len(), 0.0, &Made::default()));
     }
-    guard::beside(&paths, request.store, request.existing)?;
+    guard::beside(&paths, store_kind, request.existing)?;
     let header = Header::new(&hash, &plan.fingerprint);
-    let (mut store, journal, past) = begin(request, &paths, layout, &plan, &header)?;
+    let (mut store, journal, past) = begin(request, (&paths, store_kind), layout, &plan, &header)?;
     let mut done = vec![false; plan.rows.len()];
     for &(first, n) in past.iter().flat_map(|record| &record.rows) {
         done.iter_mut().skip(first as usize).take(n as usize).for_each(|done| *done = true);
@@ -192,8 +154,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let work = Work {
         plan: &plan,
         store: &store,
-        device: request.device,
-        budget: request.budget,
+        device: request.context.device(),
+        budget,
         counters,
         journal: Mutex::new(journal),
         techniques: request.techniques,
@@ -261,7 +223,7 @@ fn texts_without_file(request: &Request<'_>) -> Result<Vec<Failure>> {
 /// Opens the partial output of an earlier run of the same plan, or starts over.
 fn begin(
     request: &Request<'_>,
-    paths: &Paths,
+    (paths, store): (&Paths, Kind),
     layout: Layout,
     plan: &Plan,
     header: &Header,
@@ -270,7 +232,7 @@ fn begin(
     if let Some(past) = journal::read(&paths.journal).filter(|_| paths.partial.exists()) {
         let is_same = past.header.plan == header.plan && past.header.inputs == header.inputs;
         if is_same {
-            if let Ok(store) = Store::reopen(&paths.partial, request.store, layout.clone()) {
+            if let Ok(store) = Store::reopen(&paths.partial, store, layout.clone()) {
                 alone(&store, request)?;
                 let journal = Journal::reopen(&paths.journal, &past)?;
                 return Ok((store, journal, past.records));
@@ -288,7 +250,7 @@ fn begin(
         }
     }
     paths.clear()?;
-    let store = Store::create(&paths.partial, request.store, layout)?;
+    let store = Store::create(&paths.partial, store, layout)?;
     paths.conceal()?;
     alone(&store, request)?;
     plan.feature.write_columns(&store, plan)?;

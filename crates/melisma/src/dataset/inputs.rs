@@ -32,10 +32,11 @@ impl Inputs {
     ///
     /// # Errors
     /// A place does not exist or cannot be read, or nothing was found.
-    pub fn find(places: &[PathBuf]) -> Result<Self> {
+    pub fn find(places: &[impl AsRef<Path>]) -> Result<Self> {
+        let places: Vec<PathBuf> = places.iter().map(|place| place.as_ref().to_owned()).collect();
         let mut found = Vec::new();
         let mut skipped = Skipped::default();
-        for place in places {
+        for place in &places {
             let data = std::fs::metadata(place).map_err(|error| {
                 Error::io(place.display(), error).with_hint("name a folder, audio files, or a list of them")
             })?;
@@ -59,7 +60,7 @@ impl Inputs {
             return Err(Error::invalid(format!("{}: no audio files were found{left_out}", shown.join(", ")))
                 .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
         }
-        Ok(Self { files: found.into(), skipped, places: places.to_vec() })
+        Ok(Self { files: found.into(), skipped, places })
     }
 
     /// Whether `place` is a list of files by its name.

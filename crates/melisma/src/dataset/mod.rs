@@ -5,12 +5,11 @@
 //! the text that belongs to it. Everything else is common to both.
 //!
 //! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, and
-//! [`build`] fills the rows. All sizes are known before the first sample is read. The [`store`] is
+//! [`Request::build`] fills the rows. All sizes are known before the first sample is read. The [`store`] is
 //! therefore one header followed by columns at fixed offsets, and any thread writes to it without a
 //! lock. The [`journal`] records which rows are written.
 
 mod build;
-
 mod complete;
 mod counters;
 mod failure;
@@ -28,7 +27,7 @@ mod merge;
 mod paths;
 mod pipeline;
 mod plan;
-
+mod request;
 mod row;
 
 pub mod store;
@@ -38,7 +37,7 @@ mod verify;
 mod walk;
 mod work;
 
-pub use build::{Outcome, Request, build};
+pub use build::Outcome;
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
 pub use feature::Feature;
@@ -48,6 +47,7 @@ pub use inputs::Inputs;
 pub use mel::{Options, Rehearsal, Tail, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{File as PlannedFile, Plan, Scan};
+pub use request::Request;
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};

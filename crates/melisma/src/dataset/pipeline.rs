@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::build::Request;
 use super::failure::RowFailure;
 use super::feature::Feature;
 use super::mel;
 use super::plan::Plan;
+use super::request::Request;
 use super::store::HASH_COLUMN;
 use super::technique::Writes;
 use super::tokens;
@@ -59,7 +59,7 @@ impl Job {
 
     /// Whether rows are written into a map of the output.
     pub(super) fn maps_output(&self, request: &Request<'_>) -> bool {
-        let is_limited = request.budget.limit(Space::Host).is_some();
+        let is_limited = request.context.budget().limit(Space::Host).is_some();
         let writes = request.techniques.writes;
         matches!(self, Self::Mel(_))
             && (writes == Writes::Mapped

@@ -1,5 +1,31 @@
 //! Engines run models. An engine is built from a [`Model`](crate::onnx::Model) once and run many
 //! times.
+//!
+//! ```
+//! use melisma::engine::{Engine, Options, rten};
+//! use melisma::format::{DType, Value};
+//! use melisma::onnx::{Dim, Graph, Model, Node, Opset, ValueInfo};
+//! use melisma::optimize::search::{Accuracy, compare};
+//!
+//! let port = |name| ValueInfo::tensor(name, DType::F32.code(), &[Dim::Open]);
+//! let graph = Graph {
+//!     name: "rectifier".to_owned(),
+//!     nodes: vec![Node::new("Relu", &["x"], &["y"])],
+//!     inputs: vec![port("x")],
+//!     outputs: vec![port("y")],
+//!     ..Graph::default()
+//! };
+//! let opsets = vec![Opset { domain: String::new(), version: 17 }];
+//! let model = Model { ir_version: 8, opsets, graph, ..Model::default() }.checked()?;
+//! let mut engine = rten::build(&model, &Options::default())?;
+//! let outputs = engine.run(&[Value::from_slice(&[-1.0f32, 2.0], &[2])?])?;
+//! let expected = [Value::from_slice(&[0.0f32, 2.0], &[2])?];
+//! assert_eq!(compare(&outputs, &expected)?, Accuracy::EXACT);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+//!
+//! [`Model::open`](crate::onnx::Model::open) reads a model from a file. [`Ports::arrange`] puts named values in the order of
+//! the inputs; [`Engine::ports`] gives the ports of an engine.
 
 pub(crate) mod chunked;
 mod name;

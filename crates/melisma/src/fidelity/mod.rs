@@ -11,11 +11,8 @@
 //!
 //! ```
 //! use melisma::fidelity::Meter;
-//! use melisma::{Budget, Device};
 //!
-//! let budget = Budget::unlimited();
-//! let queue = Device::cpu()?.queue(&budget)?;
-//! let mut meter = Meter::new(&queue, &budget, 24_000)?;
+//! let mut meter = Meter::new(24_000)?;
 //! meter.original(&[0.5; 4096])?;
 //! meter.decoded(&[0.45; 4096])?;
 //! let fidelity = meter.finish()?;
@@ -26,12 +23,12 @@
 
 use std::fmt;
 
-use melisma_kernels::{Budget, Queue};
+use melisma_kernels::Budget;
 
-use crate::Result;
 use crate::mel::{Config, Framing, OutputPrecision, Transform};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Needed, Space};
+use crate::{Context, Result};
 
 /// Frames that are transformed at once.
 const BLOCK_FRAMES: usize = 64;
@@ -66,7 +63,6 @@ impl fmt::Display for Fidelity {
 #[derive(Debug)]
 pub struct Meter {
     transform: Transform,
-    queue: Queue,
     /// Samples of the two signals that are not compared yet.
     original: Vec<f32>,
     decoded: Vec<f32>,
@@ -85,11 +81,19 @@ struct Sums {
 }
 
 impl Meter {
-    /// A meter for audio at `sample_rate` Hz, which works on `queue`.
+    /// A meter on the CPU for audio at `sample_rate` Hz.
+    ///
+    /// # Errors
+    /// Those of [`Context::cpu`].
+    pub fn new(sample_rate: u32) -> Result<Self> {
+        Self::new_in(&Context::cpu()?, sample_rate)
+    }
+
+    /// A meter for audio at `sample_rate` Hz.
     ///
     /// # Errors
     /// The budget refuses, or the device fails.
-    pub fn new(queue: &Queue, budget: &Budget, sample_rate: u32) -> Result<Self> {
+    pub fn new_in(context: &Context, sample_rate: u32) -> Result<Self> {
         let config = Config {
             sample_rate,
             framing: Framing::Snip,
@@ -97,9 +101,9 @@ impl Meter {
             dtype: OutputPrecision::F32,
             ..Config::preset("builder")?
         };
-        let transform = Transform::new(&queue.device(), budget, config)?;
+        let transform = Transform::new_in(context, config)?;
         let (original, decoded) = (Vec::new(), Vec::new());
-        Ok(Self { transform, queue: queue.clone(), original, decoded, sums: Sums::default() })
+        Ok(Self { transform, original, decoded, sums: Sums::default() })
     }
 
     /// The memory that a meter takes on `device`, its queue's scratch included, besides the samples
@@ -110,7 +114,7 @@ impl Meter {
     /// The budget refuses, or the device fails.
     pub fn needed(device: &Device, budget: &Budget, sample_rate: u32) -> Result<Needed> {
         let (watch, before) = (budget.watch(), Space::ALL.map(|space| budget.usage(space).now));
-        let mut meter = Self::new(&device.queue(budget)?, budget, sample_rate)?;
+        let mut meter = Self::new_in(&Context::on(device.clone(), budget.clone())?, sample_rate)?;
         let silence = vec![0.0; meter.block_len()];
         meter.original(&silence)?;
         meter.decoded(&silence)?;
@@ -182,7 +186,7 @@ impl Meter {
 
     /// Compares the frames of the first `len` samples.
     fn add_frames(&mut self, len: usize) -> Result<()> {
-        let values = |samples: &[f32]| Ok(self.transform.run(&self.queue, &samples[..len])?.values.to_f32());
+        let values = |samples: &[f32]| Ok(self.transform.run(&samples[..len])?.values.to_f32());
         let (original, decoded): (Vec<f32>, Vec<f32>) = (values(&self.original)?, values(&self.decoded)?);
         let n_frames = original.len() / self.transform.config().n_mels;
         // `[F, T]`: frame by frame, so that the order does not depend on the number of frames.

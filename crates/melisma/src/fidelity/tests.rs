@@ -1,11 +1,7 @@
 use super::*;
 
-fn queue() -> Queue {
-    Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap()
-}
-
 fn meter() -> Meter {
-    Meter::new(&queue(), &Budget::unlimited(), 24_000).unwrap()
+    Meter::new(24_000).unwrap()
 }
 
 fn noise(n: usize) -> Vec<f32> {
@@ -51,7 +47,7 @@ fn the_frames_are_those_of_the_whole() {
         let (x, y) = (noise(n), noise(2 * n)[n..].to_vec());
         let found = measure(&x, &y, 1000);
         let meter = meter();
-        let values = |samples: &[f32]| meter.transform.run(&meter.queue, samples).unwrap().values.to_f32();
+        let values = |samples: &[f32]| meter.transform.run(samples).unwrap().values.to_f32();
         let (a, b) = (values(&x), values(&y));
         assert_eq!(a.len(), n_frames * 80);
         let sum: f64 = a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())).sum();

@@ -208,6 +208,14 @@ impl Config {
     pub fn order(&self) -> Order {
         if self.mel_scale == MelScale::Kaldi { Order::TimeFilter } else { Order::FilterTime }
     }
+
+    /// The shape of a spectrogram of `n_frames` frames.
+    pub fn shape(&self, n_frames: usize) -> [usize; 2] {
+        match self.order() {
+            Order::FilterTime => [self.n_mels, n_frames],
+            Order::TimeFilter => [n_frames, self.n_mels],
+        }
+    }
 }
 
 impl Window {

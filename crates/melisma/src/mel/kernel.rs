@@ -1,6 +1,7 @@
 //! A configuration as the kernel takes it.
 
-use melisma_kernels::signal::mel::{Edge, Mel, Offset, Power, Scale, reference};
+use melisma_kernels::signal::mel::{Edge, Mel, Offset, Plan, Power, Scale, reference};
+use melisma_kernels::{Budget, Device};
 
 use super::config::{Config, Log, Padding};
 use super::filterbank::filterbank;
@@ -14,6 +15,14 @@ impl Config {
     /// A value is out of its bounds, two contradict each other, or there are too few samples.
     pub fn reference(&self, samples: &[f64]) -> Result<Vec<f64>> {
         Ok(reference::run(&self.kernel()?, samples, self.n_frames(samples.len())?))
+    }
+
+    /// The kernel's plan for batches on `device`, its tables within `budget`.
+    ///
+    /// # Errors
+    /// A value is out of its bounds, the budget refuses, or the device cannot do it.
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
+        self.kernel()?.plan(device, budget)
     }
 
     /// The parameters of the kernel.

@@ -3,14 +3,11 @@
 //!
 //! ```
 //! use melisma::mel::{Config, Transform};
-//! use melisma::{Budget, Device};
 //!
-//! let (device, budget) = (Device::cpu()?, Budget::unlimited());
-//! let queue = device.queue(&budget)?;
 //! let mut config = Config::preset("whisper-80")?;
 //! config.set("n_mels=40")?;
-//! let transform = Transform::new(&device, &budget, config)?;
-//! let mel = transform.run(&queue, &[0.1; 16_000])?;
+//! let transform = Transform::new(config)?;
+//! let mel = transform.run(&[0.1; 16_000])?;
 //! assert_eq!(mel.shape, [40, 100]);
 //! # Ok::<(), melisma::Error>(())
 //! ```

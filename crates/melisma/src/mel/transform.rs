@@ -1,19 +1,20 @@
 //! Spectrograms on a device.
 
 use half::f16;
-use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample, Value};
-use melisma_kernels::{Budget, Element, Tensor};
+use melisma_kernels::signal::mel::{Batch, Plan, Sample, Value};
+use melisma_kernels::{Element, Tensor};
 
 use super::config::{Config, OutputPrecision};
 use crate::format::DType;
-use crate::runtime::device::{Device, Queue};
-use crate::{Error, Remedy, Result};
+use crate::runtime::device::Queue;
+use crate::{Context, Error, Remedy, Result};
 
 /// Makes spectrograms.
 #[derive(Debug)]
 pub struct Transform {
     config: Config,
     plan: Plan,
+    queue: Queue,
 }
 
 /// A spectrogram in memory.
@@ -70,13 +71,21 @@ impl Values {
 }
 
 impl Transform {
-    /// Checks `config` and makes its tables on `device`, within `budget`.
+    /// Spectrograms on the CPU.
+    ///
+    /// # Errors
+    /// Those of [`Transform::new_in`] and [`Context::cpu`].
+    pub fn new(config: Config) -> Result<Self> {
+        Self::new_in(&Context::cpu()?, config)
+    }
+
+    /// Checks `config` and makes its tables in `context`.
     ///
     /// # Errors
     /// A value is out of its bounds, the budget refuses, or the device cannot do it.
-    pub fn new(device: &Device, budget: &Budget, config: Config) -> Result<Self> {
-        let plan = config.kernel()?.plan(device, budget)?;
-        Ok(Self { config, plan })
+    pub fn new_in(context: &Context, config: Config) -> Result<Self> {
+        let plan = config.plan(context.device(), context.budget())?;
+        Ok(Self { config, plan, queue: context.queue().clone() })
     }
 
     /// Its configuration.
@@ -84,46 +93,28 @@ impl Transform {
         &self.config
     }
 
-    /// The kernel's plan, for batches.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The kernel's plan alone.
-    pub fn into_plan(self) -> Plan {
-        self.plan
-    }
-
-    /// Bytes of host memory that a run on `device` takes besides samples and the values of `n_frames` frames.
-    pub fn scratch_bytes(&self, device: &Device, n_frames: usize) -> u64 {
-        self.plan.scratch_bytes(device, Batch { n_items: 1, n_samples: 0, n_frames })
-    }
-
-    /// The shape of a spectrogram of `n_frames` frames.
-    pub fn shape(&self, n_frames: usize) -> [usize; 2] {
-        match self.config.order() {
-            Order::FilterTime => [self.config.n_mels, n_frames],
-            Order::TimeFilter => [n_frames, self.config.n_mels],
-        }
+    /// Bytes of host memory that a run takes besides samples and the values of `n_frames` frames.
+    pub fn scratch_bytes(&self, n_frames: usize) -> u64 {
+        self.plan.scratch_bytes(&self.queue.device(), Batch { n_items: 1, n_samples: 0, n_frames })
     }
 
     /// The spectrogram of `samples`, which have the configured rate. Memory of the device counts in the queue's budget.
     ///
     /// # Errors
     /// The sound is too short, a value does not fit half precision, the budget refuses, or the device fails.
-    pub fn run<S: Sample>(&self, queue: &Queue, samples: &[S]) -> Result<Spectrogram> {
+    pub fn run<S: Sample>(&self, samples: &[S]) -> Result<Spectrogram> {
         let n_frames = self.config.n_frames(samples.len())?;
         let len = self.config.n_mels * n_frames;
         let values = match self.config.dtype {
-            OutputPrecision::F16 => Values::F16(self.values(queue, samples, len)?),
-            OutputPrecision::F32 => Values::F32(self.values(queue, samples, len)?),
+            OutputPrecision::F16 => Values::F16(self.values(samples, len)?),
+            OutputPrecision::F32 => Values::F32(self.values(samples, len)?),
         };
-        Ok(Spectrogram { shape: self.shape(n_frames), values })
+        Ok(Spectrogram { shape: self.config.shape(n_frames), values })
     }
 
-    fn values<S: Sample, D: Value>(&self, queue: &Queue, samples: &[S], len: usize) -> Result<Vec<D>> {
+    fn values<S: Sample, D: Value>(&self, samples: &[S], len: usize) -> Result<Vec<D>> {
         let mut values = vec![D::zeroed(); len];
-        self.run_into(queue, samples, &mut values)?;
+        self.run_into(samples, &mut values)?;
         Ok(values)
     }
 
@@ -131,7 +122,15 @@ impl Transform {
     ///
     /// # Errors
     /// As [`Transform::run`]; also if `values` has another length or precision.
-    pub fn run_into<S: Sample, D: Value>(&self, queue: &Queue, samples: &[S], values: &mut [D]) -> Result<()> {
+    pub fn run_into<S: Sample, D: Value>(&self, samples: &[S], values: &mut [D]) -> Result<()> {
+        self.run_on(&self.queue, samples, values)
+    }
+
+    /// As [`Transform::run_into`], on another queue of the same device.
+    ///
+    /// # Errors
+    /// As [`Transform::run_into`]; also if `queue` is stopped.
+    pub fn run_on<S: Sample, D: Value>(&self, queue: &Queue, samples: &[S], values: &mut [D]) -> Result<()> {
         let n_frames = self.config.n_frames(samples.len())?;
         let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
         let is_half = D::DTYPE == f16::DTYPE;

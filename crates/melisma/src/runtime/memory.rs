@@ -118,6 +118,12 @@ pub struct MemoryTracker {
     state: Arc<Mutex<State>>,
 }
 
+impl From<Budget> for MemoryTracker {
+    fn from(budget: Budget) -> Self {
+        Self::new(budget)
+    }
+}
+
 impl MemoryTracker {
     /// A tracker without scopes.
     pub fn new(budget: Budget) -> Self {

@@ -1,171 +1,128 @@
-//! Decoder: latents `[latent_dim, T]` to sound `[1, T · hop]`.
-//!
-//! Conv₇ and a projection (one dense Conv₇ without depthwise), attention in some models, then for each rate a block of
-//! Snake, transposed convolution, NoiseBlock and three residual units; last Snake, Conv₇ to one channel, and tanh.
+//! Codes to samples: whole clips, and streams.
 
-use super::attention::{LocalMha, Window};
-use super::config::Config;
-use super::conv::{Conv1d, Halo, Shape};
-use super::conv_transpose::{ConvTranspose1d, Overlap};
-use super::layer::{Flow, Snake};
+use std::sync::Arc;
+
+use super::codes::{Codes, Frames};
+use super::engine::{Engine, EngineOptions, unless_reference};
+use super::model::Model;
 use super::noise::Noise;
-use super::plane::Plane;
-use super::residual::{Pending, ResidualUnit};
-use super::weights::Weights;
-use crate::Result;
+use super::player::{DecodeOptions, Player};
+use super::reference::{self, Stream};
+use crate::{Context, Result};
 
-/// The decoder.
+/// Codes to samples on a device.
+///
+/// ```
+/// use melisma::snac::Decoder;
+///
+/// let mut decoder = Decoder::open("builtin:mini24")?;
+/// let codes = decoder.codes(&[0, 1, 2, 3, 4, 5, 6].repeat(4))?;
+/// let whole = decoder.decode(&codes)?;
+///
+/// // Live: samples leave as soon as no later frame can change them.
+/// let mut stream = decoder.stream()?;
+/// let mut samples = Vec::new();
+/// for frame in codes.frames().chunks(1) {
+///     samples.extend(stream.push(frame)?);
+/// }
+/// samples.extend(stream.finish()?);
+/// assert_eq!(samples, whole);
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Decoder {
-    pub(super) entry: Conv1d,
-    pub(super) project: Option<Conv1d>,
-    pub(super) attention: Option<LocalMha>,
-    pub(super) blocks: Vec<Block>,
-    pub(super) snake: Snake,
-    pub(super) exit: Conv1d,
-}
-
-/// DecoderBlock.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) snake: Snake,
-    pub(super) upsample: ConvTranspose1d,
-    pub(super) noise: Option<Conv1d>,
-    pub(super) units: Vec<ResidualUnit>,
-}
-
-/// Everything that a stream must remember between pieces.
-#[derive(Debug, Clone)]
-pub struct State {
-    entry: Halo,
-    attention: Option<Window>,
-    blocks: Vec<BlockState>,
-    exit: Halo,
-}
-
-#[derive(Debug, Clone)]
-struct BlockState {
-    upsample: Overlap,
-    /// Outputs of the transposed convolution so far: the next noise sample.
-    position: u64,
-    units: Vec<Pending>,
-}
-
-impl State {
-    /// Values held.
-    pub fn n_values(&self) -> usize {
-        let block =
-            |block: &BlockState| block.upsample.n_values() + block.units.iter().map(Pending::n_values).sum::<usize>();
-        self.entry.n_values()
-            + self.attention.as_ref().map_or(0, Window::n_values)
-            + self.blocks.iter().map(block).sum::<usize>()
-            + self.exit.n_values()
-    }
+    model: Arc<Model>,
+    context: Context,
+    options: DecodeOptions,
+    /// `None` where only the reference decodes the model.
+    engine: Option<Engine>,
 }
 
 impl Decoder {
-    pub(super) fn load(weights: &mut Weights<'_>, config: &Config) -> Result<Self> {
-        let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
-        let mut index = 0;
-        let mut next = || {
-            index += 1;
-            format!("decoder.model.{}", index - 1)
-        };
-        let wide = Shape::same(latent_dim, if config.depthwise { latent_dim } else { dim }, 7);
-        let groups = if config.depthwise { latent_dim } else { 1 };
-        let entry = Conv1d::load(weights, &next(), Shape { groups, ..wide })?;
-        let project = match config.depthwise {
-            true => Some(Conv1d::load(weights, &next(), Shape::same(latent_dim, dim, 1))?),
-            false => None,
-        };
-        let attention = match config.attn_window_size {
-            Some(window) => Some(LocalMha::load(weights, &next(), dim, window)?),
-            None => None,
-        };
-        let mut n_channels = dim;
-        let mut blocks = Vec::new();
-        for &rate in &config.decoder_rates {
-            blocks.push(Block::load(weights, &next(), n_channels, rate, config)?);
-            n_channels /= 2;
-        }
-        let snake = Snake::load(weights, &next(), n_channels)?;
-        let exit = Conv1d::load(weights, &next(), Shape::same(n_channels, 1, 7))?;
-        Ok(Self { entry, project, attention, blocks, snake, exit })
+    /// Opens a model on the CPU: `builtin:mini24`, or what [`Model::open`] takes.
+    ///
+    /// # Errors
+    /// Those of [`Model::open`] and [`Context::cpu`].
+    pub fn open(source: &str) -> Result<Self> {
+        Self::open_in(&Context::cpu()?, source)
     }
 
-    /// The state before the first latent.
-    pub fn start(&self) -> State {
-        State {
-            entry: self.entry.start(),
-            attention: self.attention.as_ref().map(LocalMha::start),
-            blocks: self.blocks.iter().map(Block::start).collect(),
-            exit: self.exit.start(),
-        }
+    /// Opens a model in `context`.
+    ///
+    /// # Errors
+    /// Those of [`Model::open_in`] and [`Decoder::new`].
+    pub fn open_in(context: &Context, source: &str) -> Result<Self> {
+        Self::new(context, Arc::new(Model::open_in(context, source)?), DecodeOptions::default())
     }
 
-    /// Takes latents `[C, T]`, gives the samples that became final.
-    pub fn push(&self, state: &mut State, latents: &Plane, noise: &Noise, flow: Flow) -> Vec<f32> {
-        let mut x = self.entry.push(&mut state.entry, latents, flow);
-        if let Some(project) = &self.project {
-            x = project.valid(&x);
-        }
-        if let Some((attention, window)) = self.attention.as_ref().zip(state.attention.as_mut()) {
-            x = attention.push(window, &x, flow);
-        }
-        for (index, (block, state)) in self.blocks.iter().zip(&mut state.blocks).enumerate() {
-            x = block.push(state, x, |start, out| noise.fill(index, start, out), flow);
-        }
-        self.snake.apply(&mut x);
-        let mut samples = self.exit.push(&mut state.exit, &x, flow).into_data();
-        samples.iter_mut().for_each(|sample| *sample = sample.tanh());
-        samples
-    }
-}
-
-impl Block {
-    fn load(weights: &mut Weights<'_>, name: &str, n_in: usize, rate: usize, config: &Config) -> Result<Self> {
-        let n_out = n_in / 2;
-        let name = format!("{name}.block");
-        let snake = Snake::load(weights, &format!("{name}.0"), n_in)?;
-        let upsample = ConvTranspose1d::load(weights, &format!("{name}.1"), [n_in, n_out], rate)?;
-        let noise = match config.noise {
-            true => {
-                let weight = weights.convolution(&format!("{name}.2.linear"), [n_out, n_out, 1])?;
-                Some(Conv1d::pointwise(n_out, weight))
-            }
-            false => None,
-        };
-        let first = 2 + usize::from(config.noise);
-        let groups = if config.depthwise { n_out } else { 1 };
-        let units = ResidualUnit::load_three(weights, &name, first, [n_out, groups])?;
-        Ok(Self { snake, upsample, noise, units })
+    /// A decoder of `model`.
+    ///
+    /// # Errors
+    /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
+    pub fn new(context: &Context, model: Arc<Model>, options: impl Into<DecodeOptions>) -> Result<Self> {
+        let options = options.into();
+        let size = EngineOptions { max_streams: 1, rounding: options.rounding };
+        let engine =
+            unless_reference(context.queue(), || Engine::new(&model, context.queue(), context.budget(), size))?;
+        Ok(Self { model, context: context.clone(), options, engine })
     }
 
-    fn start(&self) -> BlockState {
-        BlockState {
-            upsample: self.upsample.start(),
-            position: 0,
-            units: self.units.iter().map(ResidualUnit::start).collect(),
-        }
+    /// Its model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
     }
 
-    fn push(&self, state: &mut BlockState, mut x: Plane, noise: impl Fn(u64, &mut [f32]) -> bool, flow: Flow) -> Plane {
-        self.snake.apply(&mut x);
-        let mut x = self.upsample.push(&mut state.upsample, &x, flow);
-        if let Some(linear) = &self.noise {
-            let mut deviates = vec![0.0; x.len()];
-            if noise(state.position, &mut deviates) {
-                let scale = linear.valid(&x);
-                for channel in 0..x.n_channels() {
-                    let products = scale.row(channel).iter().zip(&deviates).map(|(scale, deviate)| scale * deviate);
-                    x.row_mut(channel).iter_mut().zip(products).for_each(|(x, product)| *x += product);
-                }
+    /// Samples per second.
+    pub fn sample_rate(&self) -> u32 {
+        self.model.config().sampling_rate
+    }
+
+    /// Codes of whole frames in a row, in the order in which language models write them.
+    ///
+    /// # Errors
+    /// Those of [`Codes::from_frames`].
+    pub fn codes(&self, frames: &[i32]) -> Result<Codes> {
+        Codes::from_frames(self.model.config(), frames)
+    }
+
+    /// The samples of a whole clip.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for codes of another model; otherwise the device failed.
+    pub fn decode(&mut self, codes: &Codes) -> Result<Vec<f32>> {
+        self.decode_with(codes, &self.options.noise.clone())
+    }
+
+    /// The samples of a whole clip with other noise than that of [`Decoder::new`].
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_with(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
+        match &mut self.engine {
+            Some(engine) => engine.decode(codes, noise),
+            None => {
+                Frames::from(codes).check(self.model.config())?;
+                Ok(reference::decode(&self.model, codes, noise))
             }
         }
-        state.position += x.len() as u64;
-        for (unit, pending) in self.units.iter().zip(&mut state.units) {
-            x = unit.push(pending, x, flow);
+    }
+
+    /// A stream; it shares the weights of this decoder.
+    ///
+    /// # Errors
+    /// `Memory` when the budget refuses.
+    pub fn stream(&self) -> Result<Player> {
+        self.stream_with(self.options.noise.clone())
+    }
+
+    /// A stream with other noise than that of [`Decoder::new`].
+    ///
+    /// # Errors
+    /// As [`Decoder::stream`].
+    pub fn stream_with(&self, noise: Noise) -> Result<Player> {
+        match &self.engine {
+            Some(engine) => Player::on(engine.sibling(self.context.queue(), self.context.budget(), 1)?, noise),
+            None => Ok(Player::reference(Stream::new(Arc::clone(&self.model), noise))),
         }
-        x
     }
 }

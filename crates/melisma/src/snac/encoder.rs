@@ -1,96 +1,89 @@
-//! Encoder: sound `[1, T · hop]` to latents `[latent_dim, T]`.
-//!
-//! Conv₇, then for each rate three residual units, Snake and a strided convolution that doubles the channels; attention
-//! in some models, and Conv₇ at the end.
+//! Samples to codes: whole clips, and streams.
 
-use super::attention::{LocalMha, Window};
-use super::config::Config;
-use super::conv::{Conv1d, Halo, Shape};
-use super::layer::{Flow, Snake};
-use super::plane::Plane;
-use super::residual::{Pending, ResidualUnit};
-use super::weights::Weights;
-use crate::Result;
+use std::sync::Arc;
 
-/// The encoder.
+use super::codes::Codes;
+use super::engine::{EncodeEngine, unless_reference};
+use super::model::Model;
+use super::recorder::Recorder;
+use super::reference;
+use crate::{Context, Result};
+
+/// Samples to codes on a device.
+///
+/// ```
+/// use melisma::snac::{Decoder, Encoder};
+///
+/// let mut encoder = Encoder::open("builtin:mini24")?;
+/// let tone: Vec<f32> = (0..24_000).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
+/// let codes = encoder.encode(&tone)?;
+/// assert_eq!(codes.n_frames(), 12);
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Encoder {
-    pub(super) entry: Conv1d,
-    pub(super) blocks: Vec<Block>,
-    pub(super) attention: Option<LocalMha>,
-    pub(super) exit: Conv1d,
-}
-
-/// EncoderBlock.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) units: Vec<ResidualUnit>,
-    pub(super) snake: Snake,
-    pub(super) downsample: Conv1d,
-}
-
-/// Everything that must be remembered between pieces.
-#[derive(Debug, Clone)]
-pub struct State {
-    entry: Halo,
-    blocks: Vec<(Vec<Pending>, Halo)>,
-    attention: Option<Window>,
-    exit: Halo,
+    model: Arc<Model>,
+    context: Context,
+    /// `None` where only the reference encodes with the model.
+    engine: Option<EncodeEngine>,
 }
 
 impl Encoder {
-    pub(super) fn load(weights: &mut Weights<'_>, config: &Config) -> Result<Self> {
-        let mut n_channels = config.encoder_dim;
-        let groups = |n_channels: usize| if config.depthwise { n_channels } else { 1 };
-        let entry = Conv1d::load(weights, "encoder.block.0", Shape::same(1, n_channels, 7))?;
-        let mut blocks = Vec::new();
-        let mut index = 1;
-        for &stride in &config.encoder_rates {
-            let name = format!("encoder.block.{index}.block");
-            let shape =
-                Shape { stride, padding: stride.div_ceil(2), ..Shape::same(n_channels, 2 * n_channels, 2 * stride) };
-            blocks.push(Block {
-                units: ResidualUnit::load_three(weights, &name, 0, [n_channels, groups(n_channels)])?,
-                snake: Snake::load(weights, &format!("{name}.3"), n_channels)?,
-                downsample: Conv1d::load(weights, &format!("{name}.4"), shape)?,
-            });
-            n_channels *= 2;
-            index += 1;
-        }
-        let mut attention = None;
-        if let Some(window) = config.attn_window_size {
-            attention = Some(LocalMha::load(weights, &format!("encoder.block.{index}"), n_channels, window)?);
-            index += 1;
-        }
-        let shape = Shape { groups: groups(n_channels), ..Shape::same(n_channels, n_channels, 7) };
-        let exit = Conv1d::load(weights, &format!("encoder.block.{index}"), shape)?;
-        Ok(Self { entry, blocks, attention, exit })
+    /// Opens a model on the CPU: `builtin:mini24`, or what [`Model::open`] takes.
+    ///
+    /// # Errors
+    /// Those of [`Model::open`] and [`Context::cpu`].
+    pub fn open(source: &str) -> Result<Self> {
+        Self::open_in(&Context::cpu()?, source)
     }
 
-    /// The state before the first sample.
-    pub fn start(&self) -> State {
-        let block = |block: &Block| (block.units.iter().map(ResidualUnit::start).collect(), block.downsample.start());
-        State {
-            entry: self.entry.start(),
-            blocks: self.blocks.iter().map(block).collect(),
-            attention: self.attention.as_ref().map(LocalMha::start),
-            exit: self.exit.start(),
+    /// Opens a model in `context`.
+    ///
+    /// # Errors
+    /// Those of [`Model::open_in`] and [`Encoder::new`].
+    pub fn open_in(context: &Context, source: &str) -> Result<Self> {
+        Self::new(context, Arc::new(Model::open_in(context, source)?))
+    }
+
+    /// An encoder of `model`.
+    ///
+    /// # Errors
+    /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
+    pub fn new(context: &Context, model: Arc<Model>) -> Result<Self> {
+        let engine =
+            unless_reference(context.queue(), || EncodeEngine::new(&model, context.queue(), context.budget(), 1))?;
+        Ok(Self { model, context: context.clone(), engine })
+    }
+
+    /// Its model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Samples per second of what it takes.
+    pub fn sample_rate(&self) -> u32 {
+        self.model.config().sampling_rate
+    }
+
+    /// The codes of a whole clip. Its end is padded with silence to whole frames and whole attention windows.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when a sample is not finite; otherwise the device failed.
+    pub fn encode(&mut self, samples: &[f32]) -> Result<Codes> {
+        match &mut self.engine {
+            Some(engine) => engine.encode(samples),
+            None => reference::encode(&self.model, samples),
         }
     }
 
-    /// Takes sound `[1, T]`, gives the latents that became final.
-    pub fn push(&self, state: &mut State, sound: &Plane, flow: Flow) -> Plane {
-        let mut x = self.entry.push(&mut state.entry, sound, flow);
-        for (block, (units, halo)) in self.blocks.iter().zip(&mut state.blocks) {
-            for (unit, pending) in block.units.iter().zip(units) {
-                x = unit.push(pending, x, flow);
-            }
-            block.snake.apply(&mut x);
-            x = block.downsample.push(halo, &x, flow);
+    /// A stream; it shares the weights of this encoder.
+    ///
+    /// # Errors
+    /// `Memory` when the budget refuses.
+    pub fn stream(&self) -> Result<Recorder> {
+        match &self.engine {
+            Some(engine) => Recorder::on(engine.sibling(self.context.queue(), self.context.budget(), 1)?),
+            None => Ok(Recorder::reference(Arc::clone(&self.model))),
         }
-        if let Some((attention, window)) = self.attention.as_ref().zip(state.attention.as_mut()) {
-            x = attention.push(window, &x, flow);
-        }
-        self.exit.push(&mut state.exit, &x, flow)
     }
 }

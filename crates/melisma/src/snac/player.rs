@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use melisma_kernels::layer::step::Rounding;
-use melisma_kernels::{Budget, Device, Queue};
+use melisma_kernels::{Budget, Queue};
 
 use super::codes::Frames;
-use super::engine::{Engine, EngineOptions, StreamId};
+use super::engine::{Engine, EngineOptions, StreamId, unless_reference};
 use super::model::Model;
 use super::noise::Noise;
-use super::stream::{Progress, Stream};
-use crate::{Kind, Result};
+use super::progress::Progress;
+use super::reference::Stream;
+use crate::Result;
 
 /// One decoding stream on a device. The [`Engine`] has no kernels for models without depthwise convolutions; the reference
 /// model decodes those, on the CPU only.
@@ -48,17 +49,19 @@ impl Player {
     pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, options: impl Into<DecodeOptions>) -> Result<Self> {
         let DecodeOptions { noise, rounding } = options.into();
         let options = EngineOptions { max_streams: 1, rounding };
-        let path = match Engine::new(model, queue, budget, options) {
-            Ok(mut engine) => {
-                let stream = engine.open(noise)?;
-                Path::Engine(Box::new(engine), stream)
-            }
-            Err(error) if error.kind() == Kind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => {
-                Path::Reference(Box::new(Stream::new(Arc::clone(model), noise)))
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(Self { path })
+        match unless_reference(queue, || Engine::new(model, queue, budget, options))? {
+            Some(engine) => Self::on(engine, noise),
+            None => Ok(Self::reference(Stream::new(Arc::clone(model), noise))),
+        }
+    }
+
+    pub(super) fn on(mut engine: Engine, noise: Noise) -> Result<Self> {
+        let stream = engine.open(noise)?;
+        Ok(Self { path: Path::Engine(Box::new(engine), stream) })
+    }
+
+    pub(super) fn reference(stream: Stream) -> Self {
+        Self { path: Path::Reference(Box::new(stream)) }
     }
 
     /// Where the stream stands.
@@ -72,7 +75,7 @@ impl Player {
         }
     }
 
-    /// As [`Stream::push`].
+    /// Takes frames, gives the samples that became final and were not handed out yet.
     ///
     /// # Errors
     /// `frames` are of a model of another shape, or the device fails.
@@ -83,7 +86,8 @@ impl Player {
         }
     }
 
-    /// As [`Stream::peek`].
+    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
+    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
     /// The device fails.
@@ -94,7 +98,7 @@ impl Player {
         }
     }
 
-    /// As [`Stream::finish`].
+    /// Ends the stream: gives all samples that were not handed out yet.
     ///
     /// # Errors
     /// The device fails.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use melisma_kernels::{Budget, Device, Queue};
+use melisma_kernels::{Budget, Queue};
 
 use super::codes::Codes;
-use super::encoder::State;
-use super::engine::{EncodeEngine, StreamId};
-use super::layer::Flow;
+use super::engine::{EncodeEngine, StreamId, unless_reference};
 use super::model::Model;
-use super::plane::Plane;
-use crate::{Error, Kind, Result};
+use super::reference::{EncoderState, Flow, Plane};
+use crate::{Error, Result};
 
 /// One encoding stream on a device, as [`Player`](super::Player) is one decoding stream. The reference
 /// model encodes what the [`EncodeEngine`] has no kernels for, on the CPU only.
@@ -32,17 +30,20 @@ impl Recorder {
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
     pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget) -> Result<Self> {
-        let path = match EncodeEngine::new(model, queue, budget, 1) {
-            Ok(mut engine) => {
-                let stream = engine.open()?;
-                Path::Engine(Box::new(engine), stream)
-            }
-            Err(error) if error.kind() == Kind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => {
-                Path::Reference(Box::new(Reference::new(Arc::clone(model))))
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(Self { path, frame_len: model.config().frame_len() })
+        match unless_reference(queue, || EncodeEngine::new(model, queue, budget, 1))? {
+            Some(engine) => Self::on(engine),
+            None => Ok(Self::reference(Arc::clone(model))),
+        }
+    }
+
+    pub(super) fn on(mut engine: EncodeEngine) -> Result<Self> {
+        let (frame_len, stream) = (engine.frame_len(), engine.open()?);
+        Ok(Self { path: Path::Engine(Box::new(engine), stream), frame_len })
+    }
+
+    pub(super) fn reference(model: Arc<Model>) -> Self {
+        let frame_len = model.config().frame_len();
+        Self { path: Path::Reference(Box::new(Reference::new(model))), frame_len }
     }
 
     /// Samples of a frame.
@@ -78,7 +79,7 @@ impl Recorder {
 #[derive(Debug)]
 struct Reference {
     model: Arc<Model>,
-    state: State,
+    state: EncoderState,
     /// Samples that do not fill a piece, or that may be the last piece.
     samples: Vec<f32>,
     /// Latents that do not fill a frame.
@@ -88,7 +89,7 @@ struct Reference {
 
 impl Reference {
     fn new(model: Arc<Model>) -> Self {
-        let (state, latents) = (model.encoder().start(), Plane::zeros(model.config().latent_dim(), 0));
+        let (state, latents) = (model.encoder.start(), Plane::zeros(model.config().latent_dim(), 0));
         Self { model, state, samples: Vec::new(), latents, n_samples: 0 }
     }
 
@@ -118,10 +119,10 @@ impl Reference {
 
     fn advance(&mut self, piece: Vec<f32>, flow: Flow) -> Result<Codes> {
         let config = self.model.config();
-        let latents = self.model.encoder().push(&mut self.state, &Plane::new(1, piece), flow);
+        let latents = self.model.encoder.push(&mut self.state, &Plane::new(1, piece), flow);
         let seen = self.latents.then(&latents);
         let whole = seen.len() - seen.len() % config.frame_latents();
-        let levels = self.model.quantizer().encode(&seen.slice(0, whole));
+        let levels = self.model.quantizer.encode(&seen.slice(0, whole));
         self.latents = seen.slice(whole, seen.len());
         Codes::new(config, levels.iter().map(|level| level.iter().map(|choice| choice.code).collect()).collect())
     }
@@ -130,7 +131,8 @@ impl Reference {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snac::Config;
+    use crate::Device;
+    use crate::snac::{Config, reference};
 
     #[test]
     fn models_without_kernels_are_encoded_by_the_reference() {
@@ -149,7 +151,7 @@ mod tests {
                     codes.append(recorder.push(piece).unwrap().frames()).unwrap();
                 }
                 codes.append(recorder.finish().unwrap().frames()).unwrap();
-                assert_eq!(codes, model.encode(&samples).unwrap(), "{n} samples in pieces of {piece}");
+                assert_eq!(codes, reference::encode(&model, &samples).unwrap(), "{n} samples in pieces of {piece}");
             }
         }
         let mut recorder = Recorder::new(&model, &queue, &budget).unwrap();

@@ -26,6 +26,10 @@ impl Source {
             };
         }
         let path = Path::new(source);
+        // A pipe or a device file may never end.
+        if std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+            return Err(Error::invalid(format!("{source}: this is neither a file nor a directory")));
+        }
         if !path.is_dir() {
             let config = path.parent().unwrap_or(Path::new("")).join("config.json");
             return Ok(Self::Files { config, weights: path.to_owned() });

@@ -5,8 +5,9 @@ use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{
     Channel, Clip, Format, Layout, Rates, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
 };
+use melisma::config::DeviceRequest;
 use melisma::mel::{self, MelScale, Spectrogram, Transform, Values, Window, filterbank, picture};
-use melisma::{Budget, Device, Error, fidelity};
+use melisma::{Budget, Context, Error, fidelity};
 
 use super::{COUNTS, Calls, FLOATS, PLACES, RATES, SHORT, each, float, limit};
 
@@ -84,8 +85,7 @@ fn places_in_files() {
 fn spectrograms() {
     limit();
     let mut calls = Calls::default();
-    let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
-    let queue = device.queue(&budget).unwrap();
+    let context = Context::builder().device(DeviceRequest::Cpu).memory_limit(1 << 28).build().unwrap();
     let base = || mel::Config::preset("whisper-80").unwrap();
     let mut check = |name: &str, n: usize, value: f64, config: mel::Config| {
         calls.call(
@@ -94,11 +94,11 @@ fn spectrograms() {
                 let _ = (config.pad(), config.top_hz(), filterbank(&config).map(|weights| weights.len()));
                 COUNTS.into_iter().for_each(|n| drop(config.n_frames(n)));
                 let _ = config.reference(&[0.1; 500]);
-                let transform = Transform::new(&device, &budget, config)?;
+                let transform = Transform::new_in(&context, config)?;
                 for n in COUNTS {
-                    let _ = transform.scratch_bytes(&device, n);
+                    let _ = transform.scratch_bytes(n);
                 }
-                transform.run(&queue, &[0.1f32; 500]).map(drop)
+                transform.run(&[0.1f32; 500]).map(drop)
             },
         );
     };
@@ -135,8 +135,8 @@ fn spectrograms() {
         (picture::write(&mel, &base()).len(), picture::write_plain(&mel, &base()).len())
     });
     each!(calls, "fidelity::Meter::new", rate in RATES => {
-        let _ = fidelity::Meter::needed(&device, &Budget::limited(1 << 28), rate);
-        let mut meter = fidelity::Meter::new(&queue, &budget, rate)?;
+        let _ = fidelity::Meter::needed(context.device(), &Budget::limited(1 << 28), rate);
+        let mut meter = fidelity::Meter::new_in(&context, rate)?;
         for samples in SHORT {
             meter.original(samples)?;
             meter.decoded(samples)?;

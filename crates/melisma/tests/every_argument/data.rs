@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use melisma::config::{Config, Limit, Size, Threads};
-use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan, Snapshot, Tail, Techniques, rehearse, verify};
+use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan, Snapshot, Techniques, rehearse, verify};
 use melisma::format::{DType, Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
 use melisma::runtime::{MemoryTracker, machine};
 use melisma::snac::populate::{Populated, Populator, populate, populate_into};
-use melisma::snac::seam::{self, Seam};
-use melisma::snac::{self, Codes, Model, Noise, Piece};
+use melisma::snac::reference::seam::{self, Seam};
+use melisma::snac::{self, Codes, Model, Noise, Piece, reference};
 use melisma::tensor::{Operation, TensorOptimizer, Values};
 use melisma::text::{self, duration, size};
 use melisma::trace::{Busy, Collector, Sort};
@@ -93,7 +93,7 @@ fn codes_and_models() {
         engine.submit_pieces(&[piece], n).map(drop)
     });
     each!(calls, "Model", samples in SHORT => {
-        let _ = (seam::windowed_part(&model, samples), model.latents(samples), model.encode(samples));
+        let _ = (seam::windowed_part(&model, samples), reference::latents(&model, samples), reference::encode(&model, samples));
         populate_into(&[0; 9], 1, &mut Populated::default());
     });
     each!(calls, "Seam::measure", a in SHORT, b in SHORT => Seam::measure(a, b));
@@ -134,13 +134,13 @@ fn datasets() {
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
     let times = [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(500), Duration::MAX];
     each!(calls, "Options::new", segment in times, hop in times => {
-        Options::new(mel::Config::preset("whisper-80")?, segment, hop, Tail::Pad).map(drop)
+        Options::new(mel::Config::preset("whisper-80")?, segment)?.with_hop(hop).map(drop)
     });
     each!(calls, "Inputs::shard", index in COUNTS, n in COUNTS => {
         assert_eq!(Inputs::default().shard(index, n), 0..0);
     });
     let second = Duration::from_secs(1);
-    let options = Options::new(mel::Config::preset("whisper-80").unwrap(), second, second, Tail::Pad).unwrap();
+    let options = Options::new(mel::Config::preset("whisper-80").unwrap(), second).unwrap();
     each!(calls, "Plan::new", first in COUNTS, last in COUNTS, threads in [0, 1, 3] => {
         let scan = Scan { threads, counters: &Counters::default() };
         Plan::new(Feature::Mel(options.clone()), &Inputs::default(), first..last, scan).map(drop)

@@ -6,11 +6,11 @@ use super::super::of_times;
 use super::Bench;
 use crate::dataset::corpus::Corpus;
 use crate::{Place, Row};
-use melisma::Result;
 use melisma::audio::{Channel, Clip, wav};
-use melisma::dataset::{Check, Counters, Request, StoreKind, Techniques, Texts, Tokens, build};
+use melisma::dataset::{Check, Request, Texts, Tokens};
 use melisma::output::Existing;
-use melisma::runtime::device::{Device, host_threads};
+use melisma::runtime::device::Device;
+use melisma::{Context, Result};
 
 const FILES: usize = 8;
 const FILES_CUDA: usize = 2000;
@@ -25,6 +25,7 @@ pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Resu
     let corpus = Corpus::of(n_files, is_gpu, |_| &content)?;
     let output = corpus.folder().join("tokens.safetensors");
     let mut times = Vec::new();
+    let context = Context::on(place.device.clone(), place.memory.clone())?;
     // The first run warms the page cache.
     for _ in 0..=RUNS {
         let tokens = Tokens {
@@ -33,21 +34,8 @@ pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Resu
             texts: Texts::Beside,
             check: Check::None,
         };
-        let request = Request {
-            inputs: &corpus.inputs,
-            shard: (0, 1),
-            feature: tokens.into(),
-            output: &output,
-            store: StoreKind::Safetensors,
-            lines: None,
-            existing: Existing::Replace,
-            stops_on_failure: true,
-            device: place.device,
-            threads: host_threads(place.device),
-            budget: place.memory.budget(),
-            techniques: Techniques::default(),
-        };
-        let outcome = build(&request, &Counters::default(), |_, _| {})?;
+        let request = Request::new_in(&context, &corpus.inputs, &output, tokens);
+        let outcome = request.with_existing(Existing::Replace).with_stop_on_failure(true).build()?;
         times.push(outcome.scan_seconds + outcome.wall_seconds);
     }
     let seconds = (n_files * bench.shape.clip_seconds) as f64;

@@ -7,10 +7,10 @@ use super::clock::Clock;
 use super::slot::{Queues, Shape};
 use super::tuning::{Tuning, tuning};
 use super::worker::Worker;
-use crate::dataset::build::Request;
+use crate::dataset::request::Request;
 use crate::dataset::technique::{Streams, Techniques};
 use crate::dataset::work::{Shared, for_one_thread};
-use crate::mel::Transform;
+use crate::mel::{Batch, Plan};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::runtime::thread;
@@ -19,7 +19,7 @@ use crate::{Kind, Result};
 /// What a build of spectrograms computes with.
 pub(in crate::dataset) struct Job {
     pub(super) options: Options,
-    pub(super) transform: Transform,
+    pub(super) plan: Plan,
     pub(super) tuning: Tuning,
     device: Device,
     techniques: Techniques,
@@ -37,10 +37,10 @@ pub(super) struct Run<'a> {
 
 impl Job {
     pub(in crate::dataset) fn new(options: &Options, request: &Request<'_>) -> Result<Self> {
-        let Request { device, budget, techniques, .. } = request;
-        let transform = Transform::new(device, budget, options.mel.clone())?;
-        let tuning = tuning(device, options, techniques, request.threads.max(1));
-        Ok(Self { options: options.clone(), transform, tuning, device: (*device).clone(), techniques: *techniques })
+        let (device, techniques) = (request.context.device(), request.techniques);
+        let plan = options.mel.plan(device, request.context.budget())?;
+        let tuning = tuning(device, options, &techniques, request.threads);
+        Ok(Self { options: options.clone(), plan, tuning, device: device.clone(), techniques })
     }
 
     pub(in crate::dataset) fn threads(&self) -> usize {
@@ -51,7 +51,8 @@ impl Job {
     pub(in crate::dataset) fn least_bytes(&self) -> u64 {
         let n_slots = if matches!(self.device, Device::Cpu(_)) { 1 } else { self.techniques.buffers_in_flight.max(1) };
         let slots = shape(&self.options, 1).bytes().iter().sum::<usize>() * n_slots;
-        slots as u64 + self.transform.scratch_bytes(&for_one_thread(&self.device), self.options.n_frames())
+        let batch = Batch { n_items: 1, n_samples: 0, n_frames: self.options.n_frames() };
+        slots as u64 + self.plan.scratch_bytes(&for_one_thread(&self.device), batch)
     }
 
     /// Computes all rows. Returns the number of threads that worked.

@@ -35,23 +35,22 @@ pub struct Options {
     pub tail: Tail,
 }
 
+fn samples(what: &str, time: Duration, rate: u32) -> Result<usize> {
+    let n = (time.as_secs_f64() * f64::from(rate)).round();
+    if n < 1.0 || n > MAX_SEGMENT as f64 {
+        return Err(Error::invalid(format!("{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible")));
+    }
+    Ok(n as usize)
+}
+
 impl Options {
-    /// Segments of length `segment`, `hop` apart, in FP16 for logarithmic presets and FP32 for
-    /// linear ones.
+    /// Segments of length `segment` that follow each other, in FP16 for logarithmic presets and FP32 for
+    /// linear ones. The end of a file is padded.
     ///
     /// # Errors
-    /// A length rounds to zero samples, or a segment is too short for a frame.
-    pub fn new(mel: Config, segment: Duration, hop: Duration, tail: Tail) -> Result<Self> {
-        let samples = |what: &str, time: Duration| {
-            let n = (time.as_secs_f64() * f64::from(mel.sample_rate)).round();
-            if n < 1.0 || n > MAX_SEGMENT as f64 {
-                return Err(Error::invalid(format!(
-                    "{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible"
-                )));
-            }
-            Ok(n as usize)
-        };
-        let (segment_samples, segment_hop_samples) = (samples("a segment", segment)?, samples("a segment hop", hop)?);
+    /// The length rounds to zero samples, or is too short for a frame.
+    pub fn new(mel: Config, segment: Duration) -> Result<Self> {
+        let segment_samples = samples("a segment", segment, mel.sample_rate)?;
         mel.kernel()?;
         if mel.n_frames(segment_samples)? == 0 {
             return Err(Error::invalid(format!(
@@ -61,7 +60,21 @@ impl Options {
         }
         let dtype = if mel.log == Log::None { OutputPrecision::F32 } else { OutputPrecision::F16 };
         let mel = Config { dtype, ..mel };
-        Ok(Self { mel, segment_samples, segment_hop_samples, tail })
+        Ok(Self { mel, segment_samples, segment_hop_samples: segment_samples, tail: Tail::Pad })
+    }
+
+    /// Segments that begin `hop` apart.
+    ///
+    /// # Errors
+    /// The time rounds to zero samples.
+    pub fn with_hop(self, hop: Duration) -> Result<Self> {
+        Ok(Self { segment_hop_samples: samples("a segment hop", hop, self.mel.sample_rate)?, ..self })
+    }
+
+    /// Another treatment of the end of a file.
+    #[must_use]
+    pub fn with_tail(self, tail: Tail) -> Self {
+        Self { tail, ..self }
     }
 
     /// Frames in a row.

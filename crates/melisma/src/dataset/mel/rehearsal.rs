@@ -14,7 +14,6 @@ use super::tuning::tuning;
 use crate::dataset::counters::{Counters, Snapshot, Stage};
 use crate::dataset::technique::Techniques;
 use crate::dataset::work::for_one_thread;
-use crate::mel::Transform;
 use crate::random::Lcg32;
 use crate::runtime::device::{Device, host_threads};
 use crate::runtime::memory::Budget;
@@ -52,7 +51,7 @@ pub fn rehearse(
     let threads = host_threads(device);
     let tuning = tuning(device, options, techniques, threads);
     let (counters, next) = (Counters::default(), AtomicUsize::new(0));
-    let transform = Transform::new(device, budget, options.mel.clone())?;
+    let plan = options.mel.plan(device, budget)?;
     let clock = match device {
         Device::Cpu(_) => None,
         Device::Cuda(_) => Some(Clock::start(&device.queue(budget)?)?),
@@ -70,7 +69,7 @@ pub fn rehearse(
     let failed: Mutex<Option<Error>> = Mutex::default();
     let begun = Instant::now();
     let rehearse = |(queues, mut slots): (_, VecDeque<Slot>)| {
-        let (counters, transform, next, clock, sound) = (&counters, &transform, &next, clock.as_ref(), &sound);
+        let (counters, plan, next, clock, sound) = (&counters, &plan, &next, clock.as_ref(), &sound);
         let work = move || -> Result<()> {
             let mut overflowed = Vec::new();
             loop {
@@ -91,8 +90,8 @@ pub fn rehearse(
                 counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
                 counters.bytes_sent.fetch_add(slot.sample_bytes() as u64, Relaxed);
                 match clock {
-                    None => counters.time(Stage::Compute, || slot.launch(transform, &queues))?,
-                    Some(_) => slot.launch(transform, &queues)?,
+                    None => counters.time(Stage::Compute, || slot.launch(plan, &queues))?,
+                    Some(_) => slot.launch(plan, &queues)?,
                 }
                 slots.push_back(slot);
             }

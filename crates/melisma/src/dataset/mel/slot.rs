@@ -12,7 +12,7 @@ use crate::Result;
 use crate::audio::{Element, Source};
 use crate::dataset::row::Status;
 use crate::dataset::technique::{Conversion, Techniques};
-use crate::mel::{OutputPrecision, Transform};
+use crate::mel::{OutputPrecision, Plan};
 use crate::runtime::device::{Device, Queue};
 use crate::runtime::memory::Budget;
 
@@ -215,16 +215,16 @@ impl Slot {
     }
 
     /// Starts the transform. On the CPU it has finished when this returns.
-    pub(super) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
+    pub(super) fn launch(&mut self, plan: &Plan, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
-            (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(transform, queues),
-            (Some(Element::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(transform, queues),
-            (_, OutputPrecision::F16) => self.launch_as::<f32, f16>(transform, queues),
-            (_, OutputPrecision::F32) => self.launch_as::<f32, f32>(transform, queues),
+            (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(plan, queues),
+            (Some(Element::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(plan, queues),
+            (_, OutputPrecision::F16) => self.launch_as::<f32, f16>(plan, queues),
+            (_, OutputPrecision::F32) => self.launch_as::<f32, f32>(plan, queues),
         }
     }
 
-    fn launch_as<S: Sample, D: Value>(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
+    fn launch_as<S: Sample, D: Value>(&mut self, plan: &Plan, queues: &Queues) -> Result<()> {
         let Shape { n_samples, n_frames, n_values, .. } = self.shape;
         let Queues { input, compute, output } = queues;
         let batch = Batch { n_items: self.entries.len(), n_samples, n_frames };
@@ -232,7 +232,7 @@ impl Slot {
         let bytes = [n_in * size_of::<S>(), n_out * size_of::<D>()];
         let Some([samples, values]) = &mut self.on_device else {
             let (from, to) = (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
-            return transform.plan().run(compute, batch, from, to);
+            return plan.run(compute, batch, from, to);
         };
         if self.times.is_none() {
             self.times = Some(Times::new(input)?);
@@ -243,7 +243,7 @@ impl Slot {
         compute.wait(times.end(0, input)?)?;
         times.begin(1, compute)?;
         let (from, to) = (samples.view::<S>()?.first(n_in)?, values.view_mut::<D>()?.first(n_out)?);
-        transform.plan().run(compute, batch, from, to)?;
+        plan.run(compute, batch, from, to)?;
         output.wait(times.end(1, compute)?)?;
         times.begin(2, output)?;
         copy(output, values, &mut self.values, bytes[1])?;

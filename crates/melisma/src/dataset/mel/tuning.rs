@@ -55,7 +55,6 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
 mod tests {
     use std::time::Duration;
 
-    use super::super::Tail;
     use super::*;
     use crate::mel::Config;
 
@@ -67,7 +66,7 @@ mod tests {
             Err(error) => return crate::golden::skip(error),
         };
         let second = Duration::from_secs(1);
-        let options = Options::new(Config::preset("whisper-80").unwrap(), second, second, Tail::Pad).unwrap();
+        let options = Options::new(Config::preset("whisper-80").unwrap(), second).unwrap();
         let Tuning { threads, n_slots, n_rows } = tuning(&device, &options, &Techniques::default(), DEVICE_BYTES);
         assert_eq!((n_slots, n_rows), (1, 1));
         assert!((1..DEVICE_BYTES).contains(&threads), "{threads}");

@@ -60,12 +60,12 @@ impl<'a> Worker<'a> {
     /// memory is allocated before the work begins.
     fn make_slots(&mut self, n_rows: usize) -> Result<()> {
         let Work { budget, techniques, .. } = self.run.shared.work;
-        let Job { options, transform, tuning, .. } = self.run.job;
+        let Job { options, plan, tuning, .. } = self.run.job;
         let shape = shape(options, n_rows);
         for _ in 0..tuning.n_slots {
             let mut slot = Slot::new(&self.device, budget, shape, techniques)?;
             slot.fill()?;
-            slot.launch(transform, &self.queues)?;
+            slot.launch(plan, &self.queues)?;
             slot.wait(None)?;
             slot.clear();
             self.free.push(slot);
@@ -162,11 +162,11 @@ impl<'a> Worker<'a> {
 
     fn submit(&mut self, mut slot: Slot) -> Result<()> {
         let Work { counters, techniques, .. } = self.run.shared.work;
-        let transform = &self.run.job.transform;
+        let plan = &self.run.job.plan;
         let is_told = Some(self.run.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
         let launch = || match is_told {
             true => Err(Error::new(Kind::Memory, "a launch was told that memory is short")),
-            false => slot.launch(transform, &self.queues),
+            false => slot.launch(plan, &self.queues),
         };
         let launched = match &self.device {
             Device::Cpu(_) => counters.time(Stage::Compute, launch),

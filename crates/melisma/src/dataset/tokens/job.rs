@@ -7,9 +7,9 @@ use super::feed::Feed;
 use super::lane::{Lane, Reader};
 use super::round_trip::RoundTrip;
 use super::{Check, Tokens};
-use crate::dataset::build::Request;
 use crate::dataset::counters::Stage;
 use crate::dataset::hash::Table;
+use crate::dataset::request::Request;
 use crate::dataset::work::{Shared, for_one_thread};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Needed, Reservation, Space};
@@ -61,8 +61,8 @@ pub(super) struct Run<'a> {
 
 impl Job {
     pub(in crate::dataset) fn new(tokens: &Tokens, request: &Request<'_>) -> Result<Self> {
-        let held_bytes = request.budget.usage(Space::Host).now;
-        let (threads, device) = (request.threads.max(1), for_one_thread(request.device));
+        let held_bytes = request.context.budget().usage(Space::Host).now;
+        let (threads, device) = (request.threads, for_one_thread(request.context.device()));
         Ok(Self { threads, n_slots: tokens.n_slots(), tokens: tokens.clone(), device, held_bytes })
     }
 

@@ -3,7 +3,6 @@
 use super::Check;
 use super::job::Run;
 use super::lane::Reader;
-use crate::Result;
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::{Failure, RowFailure};
 use crate::dataset::hash::MEASURED;
@@ -14,6 +13,7 @@ use crate::fidelity::{Fidelity, Meter};
 use crate::runtime::device::Queue;
 use crate::runtime::memory::Budget;
 use crate::snac::{Codes, Engine, Noise, StreamId};
+use crate::{Context, Result};
 
 /// Frames that are decoded at once.
 const FRAMES: u64 = 16;
@@ -35,7 +35,7 @@ impl RoundTrip {
             Some(first) => first.engine.sibling(queue, budget, 1)?,
             None => Engine::new(model, queue, budget, 1)?,
         };
-        Ok(Self { engine, meter: Meter::new(queue, budget, model.config().sampling_rate)? })
+        Ok(Self { engine, meter: Meter::new_in(&Context::of_queue(queue, budget), model.config().sampling_rate)? })
     }
 
     /// Compares a row whose codes are written with its file.

@@ -12,10 +12,10 @@ use melisma_kernels::{Budget, Device, Element, Queue};
 
 use super::flow::Buffers;
 use crate::Result;
-use crate::snac::attention::LocalMha;
 use crate::snac::codes::slots;
 use crate::snac::config::{Config, HEAD_DIM};
-use crate::snac::residual::{DILATIONS, ResidualUnit};
+use crate::snac::reference::attention::LocalMha;
+use crate::snac::reference::residual::{DILATIONS, ResidualUnit};
 
 /// All layers of a direction: the decoder's, or the encoder's.
 pub(super) trait Chain: Debug + Send + Sync + 'static {

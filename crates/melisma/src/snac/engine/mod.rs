@@ -10,8 +10,21 @@ mod options;
 mod ring;
 mod slots;
 
+use melisma_kernels::{Device, Queue};
+
+use crate::{Kind, Result};
+
 pub use decode::{Engine, Samples};
 pub use encode::{EncodeEngine, Encoded, Piece};
 pub use options::EngineOptions;
 pub use ring::Ticket;
 pub use slots::StreamId;
+
+/// The engine, or `None` where it has no kernels for a model on the CPU, which the reference then runs.
+pub(super) fn unless_reference<E>(queue: &Queue, make: impl FnOnce() -> Result<E>) -> Result<Option<E>> {
+    match make() {
+        Ok(engine) => Ok(Some(engine)),
+        Err(error) if error.kind() == Kind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

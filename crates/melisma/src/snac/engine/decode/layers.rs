@@ -17,9 +17,9 @@ use super::super::flow::{Buffers, Flow};
 use super::need::sizes;
 use crate::snac::codes::slots;
 use crate::snac::config::Config;
-use crate::snac::decoder::Block as Weights;
 use crate::snac::model::Model;
 use crate::snac::noise::Noise as StreamNoise;
+use crate::snac::reference::decoder::Block as Weights;
 use crate::{Error, Result};
 
 /// All layers.
@@ -60,7 +60,7 @@ impl Layers {
     /// `Unsupported` for a model without depthwise convolutions, or a device that lacks a kernel; `Memory` when the
     /// budget refuses the packed weights.
     pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, decoder) = (model.config(), model.decoder());
+        let (config, decoder) = (model.config(), &model.decoder);
         let Some(project) = &decoder.project else {
             return Err(Error::unsupported("engine: a model without depthwise convolutions")
                 .with_hint("none was ever published; the reference model decodes it"));
@@ -126,7 +126,7 @@ fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Pl
     let config = model.config();
     let places = places(config);
     let levels: Vec<embed::Level<'_>> = model
-        .quantizer()
+        .quantizer
         .levels
         .iter()
         .zip(&places)

@@ -43,7 +43,7 @@ use crate::snac::codes::{Codes, Frames};
 use crate::snac::config::Config;
 use crate::snac::model::Model;
 use crate::snac::noise::Noise;
-use crate::snac::stream::Progress;
+use crate::snac::progress::Progress;
 use crate::{Error, Result};
 use layers::Layers;
 use open_stream::OpenStream;

@@ -11,7 +11,7 @@ use super::{CLIP_FRAMES, Engine};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Needed;
 use crate::snac::config::{Config, HEAD_DIM};
-use crate::snac::residual::DILATIONS;
+use crate::snac::reference::residual::DILATIONS;
 
 /// Channels and time steps per latent of a layer's output.
 struct Stage {

@@ -4,7 +4,7 @@ use melisma_kernels::layer::step::Row;
 
 use super::super::ring::Collected;
 use crate::snac::noise::Noise;
-use crate::snac::stream::Progress;
+use crate::snac::progress::Progress;
 
 /// The state that an engine has of a stream, apart from its slot of the arena.
 #[derive(Debug, Clone)]

@@ -14,8 +14,8 @@ use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes
 use super::super::flow::{Buffers, Flow};
 use super::need::sizes;
 use crate::snac::config::Config;
-use crate::snac::encoder::Block as Weights;
 use crate::snac::model::Model;
+use crate::snac::reference::encoder::Block as Weights;
 use crate::{Error, Result};
 
 /// All layers.
@@ -46,7 +46,7 @@ impl Layers {
     /// `Unsupported` for a model that the engine has no kernels for, or a device that lacks one; `Memory` when the
     /// budget refuses the packed weights.
     pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, encoder) = (model.config(), model.encoder());
+        let (config, encoder) = (model.config(), &model.encoder);
         supported(config)?;
         let timeline = Timeline { rate: config.hop_len(), lag: 3 };
         let mut builder = Builder { device, budget, rounding, timeline, slot_len: 0 };
@@ -101,7 +101,7 @@ fn quantize_of(model: &Model, lag: usize, device: &Device, budget: &Budget) -> R
     let config = model.config();
     let places = places(config);
     let levels: Vec<Level<'_>> = model
-        .quantizer()
+        .quantizer
         .levels
         .iter()
         .zip(&places)

@@ -12,7 +12,7 @@ use super::{EncodeEngine, capacity};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Needed;
 use crate::snac::config::{Config, HEAD_DIM};
-use crate::snac::residual::DILATIONS;
+use crate::snac::reference::residual::DILATIONS;
 
 impl EncodeEngine {
     /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever

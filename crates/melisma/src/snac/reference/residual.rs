@@ -3,16 +3,16 @@
 use super::conv::{Conv1d, Halo, Shape};
 use super::layer::{Flow, Snake};
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::weights::Weights;
 
 /// A residual unit.
 #[derive(Debug)]
 pub struct ResidualUnit {
-    pub(super) entry: Snake,
-    pub(super) wide: Conv1d,
-    pub(super) middle: Snake,
-    pub(super) mix: Conv1d,
+    pub(in crate::snac) entry: Snake,
+    pub(in crate::snac) wide: Conv1d,
+    pub(in crate::snac) middle: Snake,
+    pub(in crate::snac) mix: Conv1d,
 }
 
 /// State of a [`ResidualUnit`]: the wide convolution's halo, and the inputs whose outputs are still to come.
@@ -30,11 +30,11 @@ impl Pending {
 }
 
 /// The three units of a block differ by their dilation only.
-pub(super) const DILATIONS: [usize; 3] = [1, 3, 9];
+pub(in crate::snac) const DILATIONS: [usize; 3] = [1, 3, 9];
 
 impl ResidualUnit {
     /// Loads the three units `name.{first}` to `name.{first + 2}`.
-    pub(super) fn load_three(
+    pub(in crate::snac) fn load_three(
         weights: &mut Weights<'_>,
         name: &str,
         first: usize,

@@ -2,8 +2,8 @@
 
 use super::layer::{Flow, accumulate};
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::weights::Weights;
 
 /// The shape of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +53,14 @@ impl Halo {
 }
 
 impl Conv1d {
-    pub(super) fn load(weights: &mut Weights<'_>, name: &str, shape: Shape) -> Result<Self> {
+    pub(in crate::snac) fn load(weights: &mut Weights<'_>, name: &str, shape: Shape) -> Result<Self> {
         let weight = weights.convolution(name, [shape.n_out, shape.n_in / shape.groups, shape.kernel])?;
         let bias = weights.tensor(&format!("{name}.bias"), &[shape.n_out])?;
         Ok(Self { shape, weight, bias: Some(bias) })
     }
 
     /// Without bias: one tap, every channel.
-    pub(super) fn pointwise(n_in: usize, weight: Vec<f32>) -> Self {
+    pub(in crate::snac) fn pointwise(n_in: usize, weight: Vec<f32>) -> Self {
         let n_out = weight.len() / n_in;
         Self { shape: Shape::same(n_in, n_out, 1), weight, bias: None }
     }

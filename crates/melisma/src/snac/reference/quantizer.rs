@@ -4,16 +4,16 @@
 //! decoded value is subtracted before the next level. Decoding sums over levels the projected code vectors, each
 //! repeated `stride` times.
 
-use super::config::Config;
 use super::conv::{Conv1d, Shape};
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::config::Config;
+use crate::snac::weights::Weights;
 
 /// The quantiser.
 #[derive(Debug)]
 pub struct Quantizer {
-    pub(super) levels: Vec<Level>,
+    pub(in crate::snac) levels: Vec<Level>,
     latent_dim: usize,
 }
 
@@ -42,19 +42,19 @@ impl Choice {
 }
 
 #[derive(Debug)]
-pub(super) struct Level {
-    pub(super) stride: usize,
-    pub(super) in_proj: Conv1d,
-    pub(super) out_proj: Conv1d,
+pub(in crate::snac) struct Level {
+    pub(in crate::snac) stride: usize,
+    pub(in crate::snac) in_proj: Conv1d,
+    pub(in crate::snac) out_proj: Conv1d,
     /// `[codebook_size, codebook_dim]`
-    pub(super) codebook: Vec<f32>,
+    pub(in crate::snac) codebook: Vec<f32>,
     /// The codebook with rows of length 1.
     directions: Vec<f32>,
     dim: usize,
 }
 
 impl Quantizer {
-    pub(super) fn load(weights: &mut Weights<'_>, config: &Config) -> Result<Self> {
+    pub(in crate::snac) fn load(weights: &mut Weights<'_>, config: &Config) -> Result<Self> {
         let (latent_dim, dim) = (config.latent_dim(), config.codebook_dim);
         let load = |(index, &stride): (usize, &usize)| {
             let name = format!("quantizer.quantizers.{index}");

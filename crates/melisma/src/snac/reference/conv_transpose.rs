@@ -6,8 +6,8 @@
 
 use super::layer::{Flow, accumulate};
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::weights::Weights;
 
 /// A transposed convolution with its weights.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Overlap {
 }
 
 impl ConvTranspose1d {
-    pub(super) fn load(
+    pub(in crate::snac) fn load(
         weights: &mut Weights<'_>,
         name: &str,
         [n_in, n_out]: [usize; 2],

@@ -4,23 +4,23 @@
 //! window is complete before any of it is final. The last one of a clip may be short: missing keys are masked
 //! out.
 
-use super::config::HEAD_DIM;
 use super::conv::Conv1d;
 use super::layer::Flow;
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::config::HEAD_DIM;
+use crate::snac::weights::Weights;
 
 /// A local attention layer.
 #[derive(Debug)]
 pub struct LocalMha {
-    pub(super) window: usize,
-    pub(super) norm_weight: Vec<f32>,
-    pub(super) norm_bias: Vec<f32>,
-    pub(super) to_qkv: Conv1d,
-    pub(super) to_out: Conv1d,
+    pub(in crate::snac) window: usize,
+    pub(in crate::snac) norm_weight: Vec<f32>,
+    pub(in crate::snac) norm_bias: Vec<f32>,
+    pub(in crate::snac) to_qkv: Conv1d,
+    pub(in crate::snac) to_out: Conv1d,
     /// `[window, HEAD_DIM / 2]`: cosine and sine of position times frequency.
-    pub(super) rotation: Vec<[f32; 2]>,
+    pub(in crate::snac) rotation: Vec<[f32; 2]>,
 }
 
 /// State of a [`LocalMha`]: the window that is being filled.
@@ -35,7 +35,12 @@ impl Window {
 }
 
 impl LocalMha {
-    pub(super) fn load(weights: &mut Weights<'_>, name: &str, n_channels: usize, window: usize) -> Result<Self> {
+    pub(in crate::snac) fn load(
+        weights: &mut Weights<'_>,
+        name: &str,
+        n_channels: usize,
+        window: usize,
+    ) -> Result<Self> {
         let norm_weight = weights.tensor(&format!("{name}.norm.weight"), &[n_channels])?;
         let norm_bias = weights.tensor(&format!("{name}.norm.bias"), &[n_channels])?;
         let to_qkv = weights.tensor(&format!("{name}.to_qkv.weight"), &[3 * n_channels, n_channels])?;

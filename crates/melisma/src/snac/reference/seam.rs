@@ -4,9 +4,9 @@
 //! four frames again for every new one and play the second of them. It lacks context on both sides, never plays the first
 //! frame and the last two, and costs four times as much.
 
-use super::codes::Codes;
-use super::model::Model;
-use super::noise::Noise;
+use crate::snac::codes::Codes;
+use crate::snac::model::Model;
+use crate::snac::noise::Noise;
 use crate::{Error, Result};
 
 /// Frames that a window decodes.
@@ -56,7 +56,7 @@ pub fn windowed(model: &Model, codes: &Codes, noise: &Noise) -> Result<Vec<f32>>
             Noise::Off => Noise::Off,
             Noise::Given(_) => return Err(Error::invalid("windows draw their own noise; it cannot be given")),
         };
-        samples.extend_from_slice(&model.decode(&window, &noise)[frame_len..2 * frame_len]);
+        samples.extend_from_slice(&super::decode(model, &window, &noise)[frame_len..2 * frame_len]);
     }
     Ok(samples)
 }

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use super::codes::Frames;
+use super::PIECE_FRAMES;
 use super::decoder::State;
 use super::layer::Flow;
-use super::model::{Model, PIECE_FRAMES};
-use super::noise::Noise;
 use super::plane::Plane;
 use crate::Result;
+use crate::snac::codes::Frames;
+use crate::snac::model::Model;
+use crate::snac::noise::Noise;
+use crate::snac::progress::Progress;
 
 /// One decoding stream. Its memory does not grow with its length.
 #[derive(Debug, Clone)]
@@ -23,30 +25,10 @@ pub struct Stream {
     progress: Progress,
 }
 
-/// Where a stream stands, in samples from its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Samples of all frames pushed so far.
-    pub pushed: u64,
-    /// Samples that are final.
-    pub exact: u64,
-    /// Samples handed out.
-    pub emitted: u64,
-    /// Of these, samples that were handed out by [`Stream::peek`] before they were final.
-    pub early: u64,
-}
-
-impl Progress {
-    /// Samples that must become final before the next one is handed out: after a peek, the length of the pause.
-    pub fn gap(&self) -> u64 {
-        self.emitted.saturating_sub(self.exact)
-    }
-}
-
 impl Stream {
     /// A stream at its start.
     pub fn new(model: Arc<Model>, noise: Noise) -> Self {
-        Self { state: model.decoder().start(), model, noise, progress: Progress::default() }
+        Self { state: model.decoder.start(), model, noise, progress: Progress::default() }
     }
 
     /// Where it stands.
@@ -68,7 +50,7 @@ impl Stream {
         frames.check(self.model.config())?;
         let mut samples = Vec::new();
         for piece in frames.chunks(PIECE_FRAMES) {
-            let latents = self.model.quantizer().decode(&piece.levels());
+            let latents = self.model.quantizer.decode(&piece.levels());
             self.progress.pushed += (latents.len() * self.model.config().hop_len()) as u64;
             samples.extend(self.advance(&latents, Flow::More));
         }
@@ -94,7 +76,7 @@ impl Stream {
     }
 
     fn advance(&mut self, latents: &Plane, flow: Flow) -> Vec<f32> {
-        let mut samples = self.model.decoder().push(&mut self.state, latents, &self.noise, flow);
+        let mut samples = self.model.decoder.push(&mut self.state, latents, &self.noise, flow);
         let known = self.progress.gap().min(samples.len() as u64);
         samples.drain(..known as usize);
         self.progress.exact += known + samples.len() as u64;

@@ -6,8 +6,8 @@
 //! Hence the result does not depend, in any bit, on how the input was cut.
 
 use super::plane::Plane;
-use super::weights::Weights;
 use crate::Result;
+use crate::snac::weights::Weights;
 
 /// Whether more input will follow a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Flow {
 }
 
 /// `y += Σ weights[i] · inputs[i]`, added in index order.
-pub(super) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
+pub(in crate::snac) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
     let n = y.len();
     let (fours, rest) = weights.as_chunks::<4>();
     let (input_fours, input_rest) = inputs.as_chunks::<4>();
@@ -39,12 +39,12 @@ pub(super) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
 /// Snake: y = x + sin²(αx)/α, α per channel. Ziyin et al. 2020.
 #[derive(Debug)]
 pub struct Snake {
-    pub(super) alpha: Vec<f32>,
-    pub(super) inverse: Vec<f32>,
+    pub(in crate::snac) alpha: Vec<f32>,
+    pub(in crate::snac) inverse: Vec<f32>,
 }
 
 impl Snake {
-    pub(super) fn load(weights: &mut Weights<'_>, name: &str, n_channels: usize) -> Result<Self> {
+    pub(in crate::snac) fn load(weights: &mut Weights<'_>, name: &str, n_channels: usize) -> Result<Self> {
         let alpha = weights.tensor(&format!("{name}.alpha"), &[1, n_channels, 1])?;
         let inverse = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9)).collect();
         Ok(Self { alpha, inverse })

@@ -1,0 +1,165 @@
+//! What is to be built.
+
+use std::path::{Path, PathBuf};
+
+use super::build::{self, Outcome};
+use super::counters::Counters;
+use super::feature::Feature;
+use super::inputs::Inputs;
+use super::plan::Plan;
+use super::store::Kind;
+use super::technique::Techniques;
+use super::tokens::Lines;
+use crate::output::Existing;
+use crate::runtime::device::host_threads;
+use crate::{Context, Result};
+
+/// A dataset to be built: what from, what of, and where to.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use melisma::dataset::{Inputs, Options, Request};
+/// use melisma::mel::Config;
+/// # use melisma::audio::{Clip, wav};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (clips, output) = (folder.path().join("clips"), folder.path().join("train.h5"));
+/// # std::fs::create_dir(&clips).unwrap();
+/// # let clip = Clip::mono(16_000, vec![0.1; 48_000]);
+/// # std::fs::write(clips.join("a.wav"), wav::write(&clip, wav::SampleFormat::S16)?).unwrap();
+///
+/// let inputs = Inputs::find(&[clips])?;
+/// let options = Options::new(Config::preset("whisper-80")?, Duration::from_secs(1))?;
+/// let outcome = Request::new(&inputs, output, options)?.build()?;
+/// assert_eq!((outcome.files_ok, outcome.segments), (1, 3));
+/// # Ok::<(), melisma::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) output: PathBuf,
+    pub(super) feature: Feature,
+    pub(super) context: Context,
+    pub(super) shard: (usize, usize),
+    store: Option<Kind>,
+    pub(super) lines: Option<Lines>,
+    pub(super) existing: Existing,
+    pub(super) stops_on_failure: bool,
+    pub(super) threads: usize,
+    pub(super) techniques: Techniques,
+}
+
+impl<'a> Request<'a> {
+    /// All of `inputs` into `output`, in the format that its name says, on the CPU. An existing output is refused, and
+    /// files that fail are listed and left out.
+    ///
+    /// # Errors
+    /// Those of [`Context::cpu`].
+    pub fn new(inputs: &'a Inputs, output: impl Into<PathBuf>, feature: impl Into<Feature>) -> Result<Self> {
+        Ok(Self::new_in(&Context::cpu()?, inputs, output, feature))
+    }
+
+    /// As [`Request::new`], in `context`.
+    pub fn new_in(
+        context: &Context,
+        inputs: &'a Inputs,
+        output: impl Into<PathBuf>,
+        feature: impl Into<Feature>,
+    ) -> Self {
+        Self {
+            inputs,
+            output: output.into(),
+            feature: feature.into(),
+            shard: (0, 1),
+            store: None,
+            lines: None,
+            existing: Existing::Refuse,
+            stops_on_failure: false,
+            threads: host_threads(context.device()),
+            techniques: Techniques::default(),
+            context: context.clone(),
+        }
+    }
+
+    /// Only the part `index` of `n` parts, counted from 0.
+    #[must_use]
+    pub fn with_shard(mut self, index: usize, n: usize) -> Self {
+        self.shard = (index, n);
+        self
+    }
+
+    /// The format of the dataset, whatever its name says.
+    #[must_use]
+    pub fn with_store(mut self, store: Kind) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// A text file with one line for each row of tokens; the store is then the format of unfinished work.
+    #[must_use]
+    pub fn with_lines(mut self, lines: Lines) -> Self {
+        self.lines = Some(lines);
+        self
+    }
+
+    /// Whether an existing dataset, or an unfinished build of another plan, may be replaced.
+    #[must_use]
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    /// Whether the build stops at the first file that fails.
+    #[must_use]
+    pub fn with_stop_on_failure(mut self, stops: bool) -> Self {
+        self.stops_on_failure = stops;
+        self
+    }
+
+    /// Threads that read and write, at least one. On the CPU they also compute.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How the work is done; the values do not depend on it.
+    #[must_use]
+    pub fn with_techniques(mut self, techniques: Techniques) -> Self {
+        self.techniques = techniques;
+        self
+    }
+
+    /// What the rows hold.
+    pub fn feature(&self) -> &Feature {
+        &self.feature
+    }
+
+    /// Where the dataset goes.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    pub(super) fn store(&self) -> Result<Kind> {
+        self.store.map_or_else(|| Kind::choose(None, &self.output), Ok)
+    }
+
+    /// Builds the dataset, or resumes an earlier run of the same plan.
+    ///
+    /// # Errors
+    /// The output exists with another plan and may not be replaced, a disk is full, the budget or the
+    /// device runs out of memory, or a file fails and the request stops on failures. Finished rows stay
+    /// on disk, and the same request resumes from there.
+    pub fn build(&self) -> Result<Outcome> {
+        self.build_watched(&Counters::default(), |_, _| {})
+    }
+
+    /// As [`Request::build`]. Calls `planned` with the plan and the rows of earlier runs before the work begins; from
+    /// then on `counters` show how far it is, and can stop it.
+    ///
+    /// # Errors
+    /// As [`Request::build`], or it was stopped.
+    pub fn build_watched(&self, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
+        build::build(self, counters, planned)
+    }
+}
