@@ -81,13 +81,13 @@ pub fn onnx() -> Vec<Vec<u8>> {
 
 pub fn wav() -> Vec<Vec<u8>> {
     let mut seeds = files("golden/mel", &["_alaw.wav", "_be.wav", "_mulaw.wav", "_rf64.wav", "_u8.wav", ".w64"]);
-    seeds.push(wav::write(&tone(), wav::SampleFormat::S16).expect("a tone is written"));
+    seeds.push(wav::encode(&tone(), wav::SampleFormat::S16).expect("a tone is written"));
     seeds
 }
 
 pub fn audio() -> Vec<Vec<u8>> {
     let mut seeds = files("golden/mel", &[".flac", ".mp3", ".ogg", ".m4a", ".aiff", "_u8.wav"]);
-    seeds.push(flac::write(&tone(), flac::Depth::S16).expect("a tone is written"));
+    seeds.push(flac::encode(&tone(), flac::Depth::S16).expect("a tone is written"));
     seeds
 }
 
@@ -120,7 +120,7 @@ pub fn codec() -> Vec<Vec<u8>> {
 pub fn dataset() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sound = folder.path().join("tone.wav");
-    fs::write(&sound, wav::write(&tone(), wav::SampleFormat::S16).expect("a tone is written")).expect("room");
+    fs::write(&sound, wav::encode(&tone(), wav::SampleFormat::S16).expect("a tone is written")).expect("room");
     let inputs = Inputs::find(&[sound]).expect("the tone");
     let segment = Duration::from_millis(100);
     let preset = mel::Config::preset("whisper-80").expect("a preset");

@@ -78,7 +78,7 @@ pub fn onnx(bytes: &[u8]) {
 
 /// WAV files in memory.
 pub fn wav(bytes: &[u8]) {
-    if let Ok(wav) = melisma::audio::wav::read(bytes) {
+    if let Ok(wav) = melisma::audio::wav::decode(bytes) {
         let _ = wav.to_clip();
     }
     pipe(bytes);

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::key::{Better, UNITS, current, direction, gain};
 use super::{Record, Row, figure, percent};
 use melisma::text::table::{Align, Table};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 /// A loss beyond this share fails.
 const ALLOWED_LOSS: f64 = 0.10;
@@ -126,7 +126,7 @@ impl Comparison {
     /// Checks that no row got worse.
     ///
     /// # Errors
-    /// [`Kind::Check`] when a row lost more than 10 % or is missing.
+    /// [`ErrorKind::Check`] when a row lost more than 10 % or is missing.
     pub fn check(&self) -> Result<()> {
         let lost = self.changes.iter().filter(|change| change.is_lost());
         let mut failures: Vec<String> = lost.map(|change| change.name.clone()).collect();
@@ -134,7 +134,7 @@ impl Comparison {
         if failures.is_empty() {
             return Ok(());
         }
-        Err(Error::new(Kind::Check, format!("more than 10 % lost: {}", failures.join(", ")))
+        Err(Error::new(ErrorKind::Check, format!("more than 10 % lost: {}", failures.join(", ")))
             .with_hint("measure again on a quiet machine; the spread says how far to trust a median"))
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         close.check().unwrap();
         for slower in [[("rate", "GB/s", 8.9), ("time", "ms", 10.0)], [("rate", "GB/s", 10.0), ("time", "ms", 12.0)]] {
             let error = compare(&old, &record(&slower)).unwrap().check().unwrap_err();
-            assert_eq!(error.kind(), Kind::Check);
+            assert_eq!(error.kind(), ErrorKind::Check);
         }
         let faster = compare(&old, &record(&[("rate", "GB/s", 12.5), ("time", "ms", 8.0)])).unwrap();
         assert!(faster.changes.iter().all(|change| (change.gain - 0.25).abs() < 1e-12));

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::Row;
 use super::measure::of_times;
 use melisma::output;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 const RUNS: usize = 7;
 
@@ -52,7 +52,7 @@ fn run(program: &Path, arguments: &[&OsStr]) -> Result<f64> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let first = said.lines().next().unwrap_or_default();
-        return Err(Error::new(Kind::Check, format!("{} failed: {first}", program.display())));
+        return Err(Error::new(ErrorKind::Check, format!("{} failed: {first}", program.display())));
     }
     Ok(start.elapsed().as_secs_f64())
 }
@@ -67,6 +67,6 @@ mod tests {
         let listed = row("listing", &["--list".as_ref()]).unwrap();
         assert_eq!((listed.unit.as_str(), listed.n), ("ms", RUNS as u64));
         assert!(listed.median > 0.0);
-        assert_eq!(row("failing", &["--no-such-flag".as_ref()]).unwrap_err().kind(), Kind::Check);
+        assert_eq!(row("failing", &["--no-such-flag".as_ref()]).unwrap_err().kind(), ErrorKind::Check);
     }
 }

@@ -143,7 +143,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     for row in &rows {
         better(&row.unit).map_err(|error| error.at(&row.name))?;
     }
-    let machine = Machine::look();
+    let machine = Machine::detect();
     let machine = format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch);
     Ok(Record { machine, device: place.device.to_string(), rows, notes: peer::left_out() })
 }

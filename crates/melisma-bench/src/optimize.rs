@@ -167,7 +167,7 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
         let subject = search::Subject { path: &request.model, model: Cow::Borrowed(&model), values };
         let mut chosen = search.choose(&request.requirements, subject)?;
         if chosen.cached.is_none() {
-            return Err(Error::new(melisma::Kind::Check, format!("{name}: the engine was not cached")));
+            return Err(Error::new(melisma::ErrorKind::Check, format!("{name}: the engine was not cached")));
         }
         chosen.engine.run(values)?;
         seconds.push(begin.elapsed().as_secs_f64());
@@ -192,7 +192,7 @@ fn input_files(request: &Request, subject: &Subject, folder: &Path) -> Result<Ve
     let sets = Sets::make(&model, request)?;
     let file = |(index, (port, value)): (usize, (&melisma::engine::Port, &melisma::format::Value))| {
         let path = folder.join(format!("{}{index}.npy", subject.name.replace(' ', "-")));
-        output::write(&path, &npy::write(value), Existing::Replace)?;
+        output::write(&path, &npy::encode(value), Existing::Replace)?;
         Ok(format!("{}={}", port.name, path.display()))
     };
     sets.ports.iter().zip(&sets.values[0]).enumerate().map(file).collect()

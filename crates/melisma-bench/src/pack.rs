@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::{Peer, Place, Row, peer};
 use melisma::pack::{self, Options};
 use melisma::runtime::device::Device;
-use melisma::{Budget, Error, Kind, Result};
+use melisma::{Budget, Error, ErrorKind, Result};
 
 const PEERS: &str = include_str!("../peers/pack.py");
 
@@ -76,5 +76,5 @@ fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u
 }
 
 fn check(is_right: bool, what: &str) -> Result<()> {
-    if is_right { Ok(()) } else { Err(Error::new(Kind::Check, format!("{what} did not come back as it was"))) }
+    if is_right { Ok(()) } else { Err(Error::new(ErrorKind::Check, format!("{what} did not come back as it was"))) }
 }

@@ -66,7 +66,7 @@ fn client_counts(counts: &[u32]) -> Result<Vec<u32>> {
 fn clients() -> Result<Runtime> {
     // Each client is an open file. Where the limit cannot be raised, connecting fails.
     let _ = raise_file_limit();
-    let n_threads = (Machine::look().cores / 4).max(1);
+    let n_threads = (Machine::detect().cores / 4).max(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(n_threads).enable_all().build();
     runtime.map_err(|error| Error::io("the clients' threads", error))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use melisma::format::read_text;
 use melisma::output;
 use melisma::runtime::{device, thread};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 use melisma_bench::sheet::{self, Sheet};
 use melisma_bench::{self as bench, Place, Record};
 use serde_json::json;
@@ -70,7 +70,9 @@ fn sheet(session: &Session, picture: Option<&Path>) -> Result<()> {
     session.print("cpu", || sheet.table().text(), json)?;
     match sheet.figures.iter().find(|figure| !figure.holds) {
         None => Ok(()),
-        Some(figure) => Err(Error::new(Kind::Check, format!("{}: {:.2} {}", figure.name, figure.value, figure.unit))),
+        Some(figure) => {
+            Err(Error::new(ErrorKind::Check, format!("{}: {:.2} {}", figure.name, figure.value, figure.unit)))
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use melisma::optimize::search::{InputShape, Report};
 use melisma::runtime::device::cuda::{self, CachedKernel};
 use melisma::text::size;
 use melisma::text::table::{Align, Table};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 use crate::args::{CacheArgs, CacheCommand};
@@ -131,7 +131,7 @@ fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {
             "they are never used, and stay where they are: the cache can only be read; set MELISMA_CACHE_DIR to one of your own"
         }
     };
-    Err(Error::new(Kind::Check, format!("damaged: {}", bad.join("; "))).with_hint(hint))
+    Err(Error::new(ErrorKind::Check, format!("damaged: {}", bad.join("; "))).with_hint(hint))
 }
 
 fn clear(session: &Session, cache: &Cache) -> Result<()> {

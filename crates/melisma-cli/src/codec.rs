@@ -9,7 +9,7 @@ use melisma::pack::{self, Header};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Needed, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};
-use melisma::{Context, Error, Kind, Result};
+use melisma::{Context, Error, ErrorKind, Result};
 
 use crate::session::Session;
 
@@ -43,7 +43,7 @@ impl Codec {
         let start = Instant::now();
         let loaded = context.memory().reserve(Space::Host, loaded_bytes(source))?;
         let model = Model::open_in(context, source).map_err(|error| match error.kind() {
-            Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
+            ErrorKind::Corrupt | ErrorKind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
         })?;
         let load_seconds = start.elapsed().as_secs_f64();

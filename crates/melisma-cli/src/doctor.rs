@@ -57,7 +57,7 @@ impl Facts {
         Ok(Self {
             device: session.context()?.device().clone(),
             instruction_set: melisma::runtime::device::instruction_set()?,
-            machine: Machine::look(),
+            machine: Machine::detect(),
             cuda: cuda::probe(),
             threads: config.threads.value.count(),
             memory_limit: config.memory_limit.value.bytes(),

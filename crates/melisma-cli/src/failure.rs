@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use melisma::output;
-use melisma::{Error, Kind};
+use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::Cli;
@@ -29,7 +29,7 @@ pub struct Failure<'a> {
 /// Reports `error` and returns its exit code.
 pub fn report(error: &Error) -> ExitCode {
     let (message, hint) = (error.to_string(), remedy::hint(error));
-    let failure = Failure { kind: kind(error), message: &message, hint: hint.as_deref(), code: code(error) };
+    let failure = Failure { kind: error.kind().name(), message: &message, hint: hint.as_deref(), code: code(error) };
     failure.say();
     failure.give();
     ExitCode::from(failure.code)
@@ -58,26 +58,10 @@ impl Failure<'_> {
 
 fn code(error: &Error) -> u8 {
     match error.kind() {
-        Kind::Check => CHECK,
-        Kind::Device | Kind::Memory => RESOURCE,
-        Kind::Io if is_full(error) => RESOURCE,
+        ErrorKind::Check => CHECK,
+        ErrorKind::Device | ErrorKind::Memory => RESOURCE,
+        ErrorKind::Io if is_full(error) => RESOURCE,
         _ => USAGE,
-    }
-}
-
-/// The kind's name in JSON.
-fn kind(error: &Error) -> &'static str {
-    match error.kind() {
-        Kind::InvalidArgument | Kind::Exists | Kind::Busy => "invalid_argument",
-        Kind::Unsupported => "unsupported",
-        Kind::Corrupt => "corrupt",
-        Kind::Truncated => "truncated",
-        Kind::Version => "version",
-        Kind::Device => "device",
-        Kind::Memory => "memory",
-        Kind::Io => "io",
-        Kind::Check => "check",
-        _ => "other",
     }
 }
 
@@ -106,7 +90,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         Some((value, range)) => format!("{value} is not from {}", range.replace("..=", " to ")),
         None => format!("{message} {}", missing.join(" ")),
     };
-    let needs_command = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingSubcommand];
+    let needs_command = [Usage::DisplayHelpOnMissingArgumentOrSubcommand, Usage::MissingSubcommand];
     let (message, hint) = match needs_command.contains(&error.kind()) {
         true => incomplete(&text),
         false => (message, hint(error)),
@@ -161,7 +145,7 @@ fn hint(error: &clap::Error) -> String {
     }
     match words(ContextKind::ValidValue) {
         values if !values.is_empty() => format!("use one of {}", values.join(", ")),
-        _ if error.kind() == ErrorKind::InvalidSubcommand => "`melisma --help` lists the commands".to_owned(),
+        _ if error.kind() == Usage::InvalidSubcommand => "`melisma --help` lists the commands".to_owned(),
         _ => "`melisma --help` and `melisma COMMAND --help` list what there is".to_owned(),
     }
 }

@@ -70,7 +70,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
         match kind {
             Kind::Npy => write_npy(output, &mel, session.existing)?,
             Kind::Folder => write_npy(&output.join(format!("{name}.npy")), &mel, session.existing)?,
-            Kind::Picture => output::write(output, &picture::write(&mel, &config), session.existing)?,
+            Kind::Picture => output::write(output, &picture::encode(&mel, &config), session.existing)?,
             Kind::Safetensors => mels.push(mel),
         }
     }
@@ -172,7 +172,7 @@ fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Vec<u8> {
         shape: mel.shape.to_vec(),
         bytes: mel.values.bytes(),
     });
-    safetensors::write(tensors.collect(), &[])
+    safetensors::encode(tensors.collect(), &[])
 }
 
 /// Names of results: `mel` for a single one, otherwise the inputs' names, numbered where they

@@ -9,7 +9,7 @@ use melisma::format::{Value, npy};
 use melisma::optimize::search::Chosen;
 use melisma::output::{self, Existing};
 use melisma::text::table::{Align, Table};
-use melisma::{Error, Kind, Remedy, Result};
+use melisma::{Error, ErrorKind, Remedy, Result};
 use serde_json::json;
 
 use crate::args::RunArgs;
@@ -50,7 +50,7 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
 fn write(results: &[Value], paths: &[PathBuf], (folder, existing): (&Path, Existing)) -> Result<()> {
     output::create_directory(folder)?;
     let mut pairs = paths.iter().zip(results);
-    pairs.try_for_each(|(path, value)| output::write(path, &npy::write(value), existing))
+    pairs.try_for_each(|(path, value)| output::write(path, &npy::encode(value), existing))
 }
 
 fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[PathBuf]), seconds: f64) -> Result<()> {
@@ -100,7 +100,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
         let path = folder.join(format!("{name}.npy"));
         output::refuse_input(&path)?;
         if existing == Existing::Refuse && path.symlink_metadata().is_ok() {
-            let error = Error::new(Kind::Exists, format!("{}: the file exists already", path.display()));
+            let error = Error::new(ErrorKind::Exists, format!("{}: the file exists already", path.display()));
             return Err(error.with_hint(Remedy::Replace).or_hint("choose another folder"));
         }
         paths.push(path);

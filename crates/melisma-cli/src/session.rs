@@ -14,7 +14,7 @@ use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{self, Needed, Reservation, Space};
 use melisma::text::size;
 use melisma::trace::{Collector, Detail, Nvtx};
-use melisma::{Context, Error, Kind, Remedy, Result};
+use melisma::{Context, Error, ErrorKind, Remedy, Result};
 use serde_json::Value;
 
 use crate::args::{Globals, Paths};
@@ -144,7 +144,7 @@ impl Session {
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let least = bytes.next_multiple_of(1 << 20);
-        Error::new(Kind::Memory, format!("--memory-limit {limit}: {what} needs {}", size::exact(least)))
+        Error::new(ErrorKind::Memory, format!("--memory-limit {limit}: {what} needs {}", size::exact(least)))
             .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
     }
 
@@ -193,7 +193,7 @@ impl Session {
         // The length of a pipe is known only at its end.
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let message = format!("--memory-limit {limit}: {name} has more than the {} that are free", size::show(room));
-        Err(Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
+        Err(Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 
     /// If a `melisma.yaml` in the current folder is not read, says where it would be read from.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use melisma::output;
 use melisma::runtime::machine::had_stdout;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 /// Writes `text` to stdout. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
@@ -33,7 +33,7 @@ pub fn send(bytes: &[u8]) -> Result<()> {
 pub fn check_stdout() -> Result<()> {
     match had_stdout() {
         true => Ok(()),
-        false => Err(Error::new(Kind::Io, "stdout: it is closed").with_hint("send it to a file or to /dev/null")),
+        false => Err(Error::new(ErrorKind::Io, "stdout: it is closed").with_hint("send it to a file or to /dev/null")),
     }
 }
 

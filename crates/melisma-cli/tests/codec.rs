@@ -51,7 +51,7 @@ fn lines(n: usize) -> Vec<String> {
 }
 
 fn samples(bytes: &[u8]) -> Vec<f32> {
-    wav::read(bytes).unwrap().to_clip().samples
+    wav::decode(bytes).unwrap().to_clip().samples
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_suffix_chooses_the_format() {
     std::fs::write(sandbox.path("t.txt"), lines(30).concat()).unwrap();
     let model = tiny("tiny24");
     done(&sandbox, &["decode", "t.txt", "-o", "x.wav", "--sample-format", "f32", "--model", &model]);
-    let clip = wav::read(&std::fs::read(sandbox.path("x.wav")).unwrap()).unwrap().to_clip();
+    let clip = wav::decode(&std::fs::read(sandbox.path("x.wav")).unwrap()).unwrap().to_clip();
     for (name, format) in [
         ("x.flac", Format::Flac(Depth::S16)),
         ("x.mp3", Format::Mp3),
@@ -254,7 +254,7 @@ fn stereo_is_mixed_down_and_said() {
     let sandbox = Sandbox::new();
     let tone = |i: usize| (i as f32 * 0.05).sin() * 0.3;
     let clip = ::melisma::audio::Clip { sample_rate: 24_000, n_channels: 2, samples: (0..9600).map(tone).collect() };
-    std::fs::write(sandbox.path("stereo.wav"), wav::write(&clip, SampleFormat::F32).unwrap()).unwrap();
+    std::fs::write(sandbox.path("stereo.wav"), wav::encode(&clip, SampleFormat::F32).unwrap()).unwrap();
     let ran = done(&sandbox, &["encode", "stereo.wav", "-o", "t.json", "--json", "--model", &tiny("tiny24")]);
     let encoded: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(encoded["notes"], serde_json::json!(["2 channels were mixed down to one"]));
@@ -268,7 +268,7 @@ fn stereo_is_mixed_down_and_said() {
 fn no_sound_gives_no_sound() {
     let sandbox = Sandbox::new();
     let clip = ::melisma::audio::Clip::mono(24_000, Vec::new());
-    std::fs::write(sandbox.path("empty.wav"), wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("empty.wav"), wav::encode(&clip, SampleFormat::S16).unwrap()).unwrap();
     for name in ["t.txt", "t.json", "t.npy", "t.safetensors"] {
         done(&sandbox, &["encode", "empty.wav", "-o", name]);
         let decoded = json(&sandbox, &["decode", name, "-o", &format!("{name}.wav"), "--json"]);
@@ -283,7 +283,7 @@ fn a_listener_may_leave() {
     std::fs::write(sandbox.path("tokens.txt"), lines(400).concat()).unwrap();
     std::fs::write(sandbox.path("few.txt"), lines(2).concat()).unwrap();
     let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 4_096]);
-    std::fs::write(sandbox.path("in.wav"), wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("in.wav"), wav::encode(&clip, SampleFormat::S16).unwrap()).unwrap();
     let model = tiny("tiny24");
     for args in [
         &["decode", "tokens.txt", "-o", "-", "--model", &model][..],
@@ -321,7 +321,7 @@ fn an_interrupt_keeps_what_is_final() {
         // The name says that it is not all; the header says how much it is.
         assert_eq!(sandbox.files(), ["out.partial.wav", "whole.wav"]);
         let bytes = std::fs::read(sandbox.path("out.partial.wav")).unwrap();
-        let wav = wav::read(&bytes).unwrap();
+        let wav = wav::decode(&bytes).unwrap();
         assert_eq!(wav.note, None, "a complete header");
         let found = wav.to_clip().samples;
         assert!(!found.is_empty() && found.len() < whole.len() && found == whole[..found.len()]);

@@ -135,7 +135,7 @@ fn attention_models_take_lists_only() {
     write(&sandbox, "tiny44/model.safetensors", tiny("tiny44/model.safetensors"));
     write(&sandbox, "good.txt", "<custom_token_10>");
     let clip = Clip::mono(44_100, vec![0.1; 3000]);
-    write(&sandbox, "in.wav", wav::write(&clip, wav::SampleFormat::S16).unwrap());
+    write(&sandbox, "in.wav", wav::encode(&clip, wav::SampleFormat::S16).unwrap());
     for args in [
         &["decode", "good.txt", "-o", "out.wav", "--model", "tiny44"][..],
         &["encode", "in.wav", "-o", "out.txt", "--model", "tiny44"],

@@ -48,10 +48,10 @@ fn every_bad_file_is_listed_and_no_good_one_is_lost() {
         ::melisma::audio::Clip { sample_rate: 24_000, n_channels: 2, samples: (0..3000).flat_map(stereo).collect() };
     write(
         "y-clipped-right.wav",
-        &::melisma::audio::wav::write(&stereo, ::melisma::audio::wav::SampleFormat::S16).unwrap(),
+        &::melisma::audio::wav::encode(&stereo, ::melisma::audio::wav::SampleFormat::S16).unwrap(),
     );
     let surround = ::melisma::audio::Clip { sample_rate: 48_000, n_channels: 8, samples: noise(4, 64_000) };
-    write("y-71.wav", &::melisma::audio::wav::write(&surround, ::melisma::audio::wav::SampleFormat::S16).unwrap());
+    write("y-71.wav", &::melisma::audio::wav::encode(&surround, ::melisma::audio::wav::SampleFormat::S16).unwrap());
     write("y-1000hz.wav", &rated(1000));
     let odd = std::ffi::OsStr::from_bytes(b"y-\xff\xfe.wav");
     std::fs::write(sandbox.path("w").join(Path::new(odd)), &good).unwrap();

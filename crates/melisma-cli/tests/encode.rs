@@ -52,7 +52,7 @@ fn every_format_and_pace_gives_the_tokens_of_its_samples() {
     let sandbox = Sandbox::new();
     let model = Model::open(&tiny()).unwrap();
     for name in ["tone.flac", "tone.ogg", "tone_lame.mp3", "tone_rf64.wav", "tone.m4a", "tone_mulaw.wav"] {
-        let mut stream = Stream::open(tone(name).as_ref(), 24_000).unwrap();
+        let mut stream = Stream::open(tone(name), 24_000).unwrap();
         let mut samples = Vec::new();
         while let block @ [_, ..] = stream.read().unwrap() {
             samples.extend_from_slice(block);
@@ -143,7 +143,7 @@ fn channels_are_chosen() {
     let (left, right) = (noise(1, 5000), noise(2, 5000));
     let samples = left.iter().zip(&right).flat_map(|(&a, &b)| [a, b]).collect();
     let stereo = Clip { sample_rate: 24_000, n_channels: 2, samples };
-    std::fs::write(sandbox.path("stereo.wav"), wav::write(&stereo, wav::SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("stereo.wav"), wav::encode(&stereo, wav::SampleFormat::S16).unwrap()).unwrap();
     for (name, samples) in [("left", &left), ("right", &right)] {
         std::fs::write(sandbox.path("mono.wav"), file(24_000, samples)).unwrap();
         encode(&sandbox, &["mono.wav", "-o", "mono.txt"]);
@@ -175,9 +175,9 @@ fn short_clips_are_padded_to_a_frame() {
 fn the_round_trip_is_measured() {
     let sandbox = Sandbox::new();
     let sample = golden_file("../crates/melisma-models/mini24/sample.wav");
-    let mut clip = wav::read(&std::fs::read(sample).unwrap()).unwrap().to_clip();
+    let mut clip = wav::decode(&std::fs::read(sample).unwrap()).unwrap().to_clip();
     clip.samples.truncate(24_000);
-    std::fs::write(sandbox.path("in.wav"), wav::write(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("in.wav"), wav::encode(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
     let args = ["encode", "in.wav", "-o", "out.txt", "--verify-audio", "--device", "cpu", "-f"];
     let ran = sandbox.run(&[&args[..], &["--json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -190,7 +190,7 @@ fn the_round_trip_is_measured() {
     // The library measures the same from the decoded file.
     let decode = ["decode", "out.txt", "-o", "out.wav", "--noise", "off", "--sample-format", "f32", "--device", "cpu"];
     assert_eq!(sandbox.run(&decode).code, 0);
-    let decoded = wav::read(&std::fs::read(sandbox.path("out.wav")).unwrap()).unwrap().to_clip();
+    let decoded = wav::decode(&std::fs::read(sandbox.path("out.wav")).unwrap()).unwrap().to_clip();
     let power = |samples: &mut dyn Iterator<Item = f64>| samples.map(|x| x * x).sum::<f64>();
     let pairs = || clip.samples.iter().zip(&decoded.samples).map(|(&x, &y)| (f64::from(x), f64::from(y)));
     let expected = 10.0 * (power(&mut pairs().map(|(x, _)| x)) / power(&mut pairs().map(|(x, y)| x - y))).log10();

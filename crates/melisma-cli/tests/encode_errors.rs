@@ -145,7 +145,7 @@ fn odd_but_valid_input_is_encoded_and_noted() {
         ),
         (
             "surround.wav",
-            wav::write(&surround, wav::SampleFormat::S24).unwrap(),
+            wav::encode(&surround, wav::SampleFormat::S24).unwrap(),
             "note: 8 channels were mixed down to one\nnote: resampled from 48000 Hz to 24000 Hz\n",
         ),
         ("1khz.wav", file(1000, &noise(3, 300)), "note: resampled from 1000 Hz to 24000 Hz\n"),

@@ -24,7 +24,7 @@ fn stocked() -> Sandbox {
     }
     let tone: Vec<f32> = (0..12_000).map(|i| (f64::from(i) * 0.05).sin() as f32 * 0.3).collect();
     let clip = ::melisma::audio::Clip::mono(24_000, tone);
-    let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    let bytes = ::melisma::audio::wav::encode(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     std::fs::create_dir(sandbox.path("sounds")).unwrap();
     std::fs::write(sandbox.path("sounds/tone.wav"), bytes).unwrap();
     let record = json!({ "machine": "test", "device": "cpu", "rows": [{ "name": "a/copy", "unit": "GB/s",
@@ -265,7 +265,7 @@ fn an_interruption_is_an_object_too() {
 #[test]
 fn signals_that_are_ignored_stay_so() {
     let clip = ::melisma::audio::Clip::mono(24_000, Vec::new());
-    let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    let bytes = ::melisma::audio::wav::encode(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     for signal in ["INT", "TERM", "HUP"] {
         let sandbox = Sandbox::new();
         let mut command = Command::new("sh");

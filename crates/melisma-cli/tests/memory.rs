@@ -45,7 +45,7 @@ fn stocked() -> Sandbox {
     let levels: Vec<Vec<usize>> = [1, 2, 4].map(|n| (0..n * 200).map(|i| i * 131 % 4096).collect()).to_vec();
     std::fs::write(sandbox.path("t.json"), serde_json::to_string(&levels).unwrap()).unwrap();
     let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 120_000]);
-    let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    let bytes = ::melisma::audio::wav::encode(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     std::fs::write(sandbox.path("in.wav"), bytes).unwrap();
     sandbox
 }
@@ -102,7 +102,7 @@ fn encode_keeps_the_limit() {
     // The length of a file does not matter, nor its rate.
     let file = |rate: u32, seconds: usize| {
         let clip = ::melisma::audio::Clip::mono(rate, vec![0.1; rate as usize * seconds]);
-        ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap()
+        ::melisma::audio::wav::encode(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap()
     };
     std::fs::write(sandbox.path("long.wav"), file(24_000, 40)).unwrap();
     let size = ::melisma::text::size::exact(limit);

@@ -51,7 +51,7 @@ fn save(sandbox: &Sandbox, name: &str, graph: Graph) {
 }
 
 fn array(sandbox: &Sandbox, name: &str, value: &Value) {
-    std::fs::write(sandbox.path(name), npy::write(value)).unwrap();
+    std::fs::write(sandbox.path(name), npy::encode(value)).unwrap();
 }
 
 fn ints(name: &str, values: &[i64]) -> Tensor {

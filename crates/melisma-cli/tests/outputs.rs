@@ -17,7 +17,7 @@ const SCORE: &str =
 /// A WAV file of one second.
 fn tone() -> Vec<u8> {
     let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000]);
-    ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap()
+    ::melisma::audio::wav::encode(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap()
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn no_derived_output_replaces_an_input() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("two")).unwrap();
     let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000]);
-    let bytes = ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    let bytes = ::melisma::audio::wav::encode(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     // The content says what it is, whatever the name.
     for name in ["two/a.wav", "two/b.wav"] {
         std::fs::write(sandbox.path(name), &bytes).unwrap();
@@ -273,7 +273,7 @@ fn names_cannot_steer_a_terminal() {
     let sandbox = Sandbox::new();
     let evil = "a\u{1b}[2J\u{7}\r\u{9b}31m";
     let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 12_000]);
-    let bytes = ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    let bytes = ::melisma::audio::wav::encode(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     let (wav, npy, h5) = (format!("{evil}.wav"), format!("{evil}.npy"), format!("{evil}.h5"));
     std::fs::write(sandbox.path(&wav), &bytes).unwrap();
     std::fs::create_dir(sandbox.path("sounds")).unwrap();

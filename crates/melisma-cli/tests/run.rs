@@ -158,8 +158,8 @@ fn bad_input_is_named() {
     };
     write("unknown.onnx", &renamed(b"ReduceSum", b"ReduceSun"));
     write("missing.onnx", &renamed(b"starts", b"startz"));
-    write("wide.npy", &npy::write(&Array::from_slice(&[0f32; 8], &[2, 4]).unwrap()));
-    write("ints.npy", &npy::write(&Array::from_slice(&[0i64; 6], &[2, 3]).unwrap()));
+    write("wide.npy", &npy::encode(&Array::from_slice(&[0f32; 8], &[2, 4]).unwrap()));
+    write("ints.npy", &npy::encode(&Array::from_slice(&[0i64; 6], &[2, 3]).unwrap()));
     std::fs::create_dir(sandbox.path("taken")).unwrap();
     std::fs::write(sandbox.path("taken/y.npy"), "kept").unwrap();
     let mut text = String::new();

@@ -43,7 +43,7 @@ fn a_preset_to_wav_midi_and_stems() {
     for key in ["voices", "notes", "wall_seconds"] {
         assert!(result[key].as_f64().unwrap() > 0.0, "{key}");
     }
-    let clip = wav::read(&std::fs::read(sandbox.path("a.wav")).unwrap()).unwrap().to_clip();
+    let clip = wav::decode(&std::fs::read(sandbox.path("a.wav")).unwrap()).unwrap().to_clip();
     assert_eq!((clip.n_frames(), clip.n_channels, clip.sample_rate), (6 * 24_000, 2, 24_000));
     let score = Score::from_midi(&std::fs::read(sandbox.path("a.mid")).unwrap()).unwrap();
     assert_eq!(score.notes.len() as u64, result["notes"].as_u64().unwrap());
@@ -163,7 +163,7 @@ fn captures_are_left_behind() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["synth", "preset:sleep", "-o", "a.wav", "--seconds", "3", "--debug-capture", "debug"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let clip = wav::read(&std::fs::read(sandbox.path("debug/capture.wav")).unwrap()).unwrap().to_clip();
+    let clip = wav::decode(&std::fs::read(sandbox.path("debug/capture.wav")).unwrap()).unwrap().to_clip();
     assert_eq!(clip.n_frames(), 48_000);
     let again = ["synth", "preset:sleep", "-o", "b.wav", "--seconds", "1", "--debug-capture", "debug"];
     let refused = sandbox.run(&again);
@@ -200,7 +200,7 @@ fn what_was_not_reached_is_said() {
     assert_eq!((usual.code, usual.stderr.contains("note:")), (0, false), "{}", usual.stderr);
     let piped = sandbox.command(&[&["synth", "preset:bright", "-o", "-"], &flags[..]].concat()).output().unwrap();
     assert!(piped.status.success() && piped.stdout.starts_with(b"RIFF"), "{}", String::from_utf8_lossy(&piped.stderr));
-    assert_eq!(wav::read(&piped.stdout).unwrap().to_clip().n_frames(), 32_000);
+    assert_eq!(wav::decode(&piped.stdout).unwrap().to_clip().n_frames(), 32_000);
     let args = [&["synth", "preset:bright", "-o", "-", "--stems", "beside"], &flags[..]].concat();
     assert!(sandbox.command(&args).output().unwrap().status.success());
     assert!(sandbox.path("beside/pad.wav").exists(), "a pipe's stems are WAV too");

@@ -1,4 +1,4 @@
-//! One error type for both libraries: branch on [`Kind`], read the message, show the hint.
+//! One error type for both libraries: branch on [`ErrorKind`], read the message, show the hint.
 //!
 //! # Why one type for both libraries?
 //!
@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The sort of failure; the only part that programs should branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ErrorKind {
     /// The caller passed a wrong value.
     InvalidArgument,
     /// The output exists and may not be replaced.
@@ -43,10 +43,29 @@ pub enum Kind {
     Check,
 }
 
+impl ErrorKind {
+    /// Its name for programs, the same in JSON and Python: `invalid_argument`, `exists`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::Exists => "exists",
+            Self::Busy => "busy",
+            Self::Unsupported => "unsupported",
+            Self::Corrupt => "corrupt",
+            Self::Truncated => "truncated",
+            Self::Version => "version",
+            Self::Device => "device",
+            Self::Memory => "memory",
+            Self::Io => "io",
+            Self::Check => "check",
+        }
+    }
+}
+
 /// What went wrong and where, with the known remedies.
 #[derive(Debug)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     remedies: Vec<Remedy>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -54,38 +73,38 @@ pub struct Error {
 
 impl Error {
     /// An error of `kind` whose message names the value, the limit and the place.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), remedies: Vec::new(), source: None }
     }
 
     /// A wrong value from the caller.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::InvalidArgument, message)
+        Self::new(ErrorKind::InvalidArgument, message)
     }
 
     /// A request this build or device cannot serve.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unsupported, message)
+        Self::new(ErrorKind::Unsupported, message)
     }
 
     /// A file or stream that contradicts its own format.
     pub fn corrupt(message: impl Into<String>) -> Self {
-        Self::new(Kind::Corrupt, message)
+        Self::new(ErrorKind::Corrupt, message)
     }
 
     /// A file or stream that ends too early.
     pub fn truncated(message: impl Into<String>) -> Self {
-        Self::new(Kind::Truncated, message)
+        Self::new(ErrorKind::Truncated, message)
     }
 
     /// A device that is missing or failed.
     pub fn device(message: impl Into<String>) -> Self {
-        Self::new(Kind::Device, message)
+        Self::new(ErrorKind::Device, message)
     }
 
     /// An operating-system error at `place` (usually a path).
     pub fn io(place: impl fmt::Display, source: std::io::Error) -> Self {
-        Self::new(Kind::Io, format!("{place}: {source}")).with_source(source)
+        Self::new(ErrorKind::Io, format!("{place}: {source}")).with_source(source)
     }
 
     /// Replaces the hints with `remedy`.
@@ -124,7 +143,7 @@ impl Error {
     }
 
     /// The sort of failure.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 

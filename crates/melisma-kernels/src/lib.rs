@@ -36,7 +36,7 @@ mod suite;
 
 pub use device::cuda::{DeviceSpan, Event};
 pub use device::{Cpu, Device, Isa, Level, available_threads};
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use memory::{
     ALLOCATION, Budget, Buffer, DType, Element, I24, Pool, Reservation, Space, Tensor, Usage, View, ViewMut, Watch,
 };

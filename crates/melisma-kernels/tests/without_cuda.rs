@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use melisma_kernels::{Device, Kind};
+use melisma_kernels::{Device, ErrorKind};
 
 use melisma_kernels::device::cuda;
 
@@ -14,7 +14,7 @@ fn absent_libraries_are_errors() {
     match Device::cuda(0) {
         Ok(_) => writeln!(std::io::stdout(), "SKIPPED: absent_libraries_are_errors: this machine has a GPU").unwrap(),
         Err(error) => {
-            assert_eq!(error.kind(), Kind::Device);
+            assert_eq!(error.kind(), ErrorKind::Device);
             assert!(error.hint().is_some(), "{error}");
             assert!(probe.gpus.is_err() || probe.gpus.is_ok_and(|gpus| gpus.is_empty()));
         }
@@ -27,6 +27,6 @@ fn absent_libraries_are_errors() {
 #[test]
 fn a_gpu_that_does_not_exist_is_refused() {
     let error = Device::cuda(4096).unwrap_err();
-    assert_eq!(error.kind(), Kind::Device);
+    assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.hint().is_some());
 }

@@ -13,6 +13,6 @@ pub fn raise(error: Error) -> PyErr {
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let classes = py.import("melisma._error")?;
     let code = error.io_source().and_then(std::io::Error::raw_os_error);
-    let arguments = (format!("{:?}", error.kind()), error.to_string(), remedy::hint(error), code);
+    let arguments = (error.kind().name(), error.to_string(), remedy::hint(error), code);
     Ok(PyErr::from_value(classes.call_method1("of_kind", arguments)?))
 }

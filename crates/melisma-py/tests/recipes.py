@@ -146,7 +146,7 @@ class World:
             "synth.Stream": lambda: synth.Stream("focus", rate=16_000),
         }
         if kind.startswith("melisma.Melisma"):
-            return getattr(melisma, kind.partition(".")[2])("Check", "text", "hint")
+            return getattr(melisma, kind.partition(".")[2])("check", "text", "hint")
         return made[kind]()
 
     def plain(self, name, function):
@@ -374,7 +374,7 @@ class World:
         }
         for name in ("Error", "FileNotFoundError", "MemoryError", "OSError", "PermissionError", "RuntimeError", "ValueError"):
             kind = getattr(melisma, f"Melisma{name}")
-            made[f"melisma.Melisma{name}"] = lambda kind=kind: Recipe(kind, kind="Check", message="text", hint="hint")
+            made[f"melisma.Melisma{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
         for name, function in names().items():
             if not any(known.partition(" ")[0] == name for known in made) and not self.takes(name, function):
                 made[name] = lambda name=name, function=function: self.plain(name, function)

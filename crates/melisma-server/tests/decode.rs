@@ -18,7 +18,7 @@ static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(16));
 /// The bytes of the samples in a 16-bit file.
 fn s16(samples: &[f32]) -> Vec<u8> {
     let clip = Clip::mono(MODEL.config().sampling_rate, samples.to_vec());
-    wav::write(&clip, SampleFormat::S16).unwrap()[44..].to_vec()
+    wav::encode(&clip, SampleFormat::S16).unwrap()[44..].to_vec()
 }
 
 fn f32_bytes(samples: &[f32]) -> Vec<u8> {

@@ -39,13 +39,13 @@ fn every_format_has_the_codes_of_a_whole_encode() {
     for n_samples in [0, 30_000] {
         let clip = clip(n_samples);
         let codes = codes(&clip);
-        let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
+        let audio = wav::encode(&clip, wav::SampleFormat::S16).unwrap();
         assert_eq!(post("", &audio), to_orpheus(&MODEL, &codes).unwrap());
         assert_eq!(post("?format=ids", &audio), to_ids(&MODEL, &codes).unwrap());
         assert_eq!(post("?format=codes", &audio), to_json(&MODEL, &codes));
     }
     let clip = clip(30_000);
-    let packed = flac::write(&clip, flac::Depth::S16).unwrap();
+    let packed = flac::encode(&clip, flac::Depth::S16).unwrap();
     assert_eq!(post("", &packed), to_orpheus(&MODEL, &codes(&clip)).unwrap());
 }
 
@@ -58,7 +58,7 @@ fn clips_that_share_steps_have_the_codes_they_have_alone() {
         for len in lens {
             scope.spawn(move || {
                 let clip = clip(len);
-                let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
+                let audio = wav::encode(&clip, wav::SampleFormat::S16).unwrap();
                 let answer = server.request("POST", "/v1/encode", &[], &audio);
                 assert_eq!((answer.status, answer.is_whole), (200, true), "{len} samples: {answer:?}");
                 assert!(answer.body == to_orpheus(&MODEL, &codes(&clip)).unwrap().as_bytes(), "{len} samples");
@@ -70,7 +70,7 @@ fn clips_that_share_steps_have_the_codes_they_have_alone() {
 #[test]
 fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
     let server = Fixture::plain(1);
-    let audio = wav::write(&clip(24_000), wav::SampleFormat::S16).unwrap();
+    let audio = wav::encode(&clip(24_000), wav::SampleFormat::S16).unwrap();
     let head = "POST /v1/encode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";
     let begin = || {
         let mut stream = server.connect();
@@ -91,7 +91,7 @@ fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
 
 #[test]
 fn tokens_leave_before_the_audio_ends() {
-    let audio = wav::write(&clip(24_000), wav::SampleFormat::S16).unwrap();
+    let audio = wav::encode(&clip(24_000), wav::SampleFormat::S16).unwrap();
     let mut stream = SERVER.connect();
     let head = format!("POST /v1/encode HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", audio.len());
     stream.write_all(head.as_bytes()).unwrap();
@@ -110,7 +110,7 @@ fn what_is_not_audio_is_refused() {
     assert_eq!(post("", b""), is("invalid_content"));
     assert_eq!(post("?format=mp3", b"x"), is("invalid_parameter"));
     assert_eq!(post("", b"this is not audio, whatever its name").0, 400);
-    let mut audio = wav::write(&clip(100), wav::SampleFormat::S16).unwrap();
+    let mut audio = wav::encode(&clip(100), wav::SampleFormat::S16).unwrap();
     audio[20] = 99;
     assert_eq!(post("", &audio).0, 400);
 }

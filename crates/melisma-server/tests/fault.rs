@@ -76,7 +76,7 @@ fn tokens(n_frames: usize) -> String {
 
 fn pcm(n_frames: usize) -> Vec<u8> {
     let samples = samples(&codes(1, n_frames), &Noise::default());
-    wav::write(&Clip::mono(24_000, samples), SampleFormat::S16).unwrap()[44..].to_vec()
+    wav::encode(&Clip::mono(24_000, samples), SampleFormat::S16).unwrap()[44..].to_vec()
 }
 
 #[test]

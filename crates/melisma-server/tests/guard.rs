@@ -196,7 +196,7 @@ fn what_is_too_large_is_refused_while_it_is_read() {
     let json = [KEY, ("content-type", "application/json")];
     assert_eq!(KEYED.request("POST", "/v1/decode", &json, list.as_bytes()).status, 413);
     let clip = melisma::audio::Clip::mono(24_000, vec![0.0; 24_000]);
-    let audio = melisma::audio::wav::write(&clip, melisma::audio::wav::SampleFormat::S16).unwrap();
+    let audio = melisma::audio::wav::encode(&clip, melisma::audio::wav::SampleFormat::S16).unwrap();
     assert_eq!(KEYED.request("POST", "/v1/encode", &[KEY], &audio).status, 413);
     let mut socket = KEYED.socket("/v1/decode", &[KEY]).ok().unwrap();
     socket.next_json();

@@ -58,7 +58,7 @@ fn covered(messages: &[Value]) -> (usize, usize) {
 #[test]
 fn a_file_of_any_format_becomes_a_picture() {
     let clip = clip(22_050, 50_000);
-    let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
+    let audio = wav::encode(&clip, wav::SampleFormat::S16).unwrap();
     let answer = SERVER.request("POST", "/v1/mel", &[], &audio);
     assert_eq!((answer.status, answer.is_whole), (200, true), "{answer:?}");
     assert_eq!(answer.headers["content-type"], "application/x-ndjson");
@@ -69,7 +69,7 @@ fn a_file_of_any_format_becomes_a_picture() {
     assert_eq!((&mel["n_mels"], &mel["hop_samples"]), (&80.into(), &256.into()));
     let keys: Vec<&String> = mel.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["data", "first_frame", "hop_samples", "n_mels", "type"]);
-    let packed = flac::write(&clip, flac::Depth::S16).unwrap();
+    let packed = flac::encode(&clip, flac::Depth::S16).unwrap();
     let of_flac = lines(&SERVER.request("POST", "/v1/mel", &[], &packed).body);
     let outline = |messages: &[Value]| -> Vec<Value> {
         let waves = messages.iter().filter(|message| message["type"] == "wave");
@@ -85,7 +85,7 @@ fn a_file_of_any_format_becomes_a_picture() {
 
 #[test]
 fn the_picture_leaves_before_the_audio_ends() {
-    let audio = wav::write(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
+    let audio = wav::encode(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
     let mut stream = SERVER.connect();
     let head = format!("POST /v1/mel HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", audio.len());
     stream.write_all(head.as_bytes()).unwrap();
@@ -107,14 +107,14 @@ fn what_cannot_be_drawn_is_refused() {
     assert!(PRESETS.iter().all(|(name, _)| said.contains(name)), "{said}");
     assert_eq!(post("?n_mels=80", b"x"), is("invalid_parameter"));
     assert_eq!(post("", b"this is not audio, whatever its name").0, 400);
-    let short = wav::write(&clip(22_050, 100), wav::SampleFormat::S16).unwrap();
+    let short = wav::encode(&clip(22_050, 100), wav::SampleFormat::S16).unwrap();
     assert_eq!(post("", &short), is("invalid_value"));
 }
 
 #[test]
 fn files_beyond_the_limit_are_refused() {
     let server = Fixture::new(1, Guard::default(), Limits { pictures: 1, ..Limits::default() });
-    let audio = wav::write(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
+    let audio = wav::encode(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
     let mut held = server.connect();
     let head = "POST /v1/mel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";
     held.write_all(&[head.as_bytes(), &audio].concat()).unwrap();

@@ -56,7 +56,7 @@ fn read(texts: &[String]) -> Codes {
 }
 
 fn s16(samples: &[f32]) -> Vec<u8> {
-    wav::write(&Clip::mono(24_000, samples.to_vec()), SampleFormat::S16).unwrap()[44..].to_vec()
+    wav::encode(&Clip::mono(24_000, samples.to_vec()), SampleFormat::S16).unwrap()[44..].to_vec()
 }
 
 /// The samples of `texts`, as `melisma decode` has them.

@@ -213,7 +213,7 @@ fn a_piece_is_the_one_of_the_command_line() {
     let clip = Clip { sample_rate: 24_000, n_channels: 2, samples };
     let answer = SERVER.get("/v1/synth.wav?preset=bright&seed=3&seconds=1.5&rate=24000");
     assert_eq!((answer.status, answer.is_whole), (200, true));
-    assert!(answer.body == wav::write(&clip, SampleFormat::S16).unwrap());
+    assert!(answer.body == wav::encode(&clip, SampleFormat::S16).unwrap());
     let flac = SERVER.get("/v1/synth.flac?preset=bright&seed=3&seconds=1.5&rate=24000");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();

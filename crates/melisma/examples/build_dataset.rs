@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, pitch_hz) in [("low.wav", 110.0), ("middle.wav", 220.0), ("high.wav", 440.0)] {
         let wave = |n: u32| 0.5 * (std::f32::consts::TAU * pitch_hz * n as f32 / 16_000.0).sin();
         let clip = Clip::mono(16_000, (0..48_000).map(wave).collect());
-        fs::write(Path::new("clips").join(name), wav::write(&clip, wav::SampleFormat::S16)?)?;
+        fs::write(Path::new("clips").join(name), wav::encode(&clip, wav::SampleFormat::S16)?)?;
     }
 
     let inputs = Inputs::find(&["clips"])?;

@@ -18,8 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let tone = (0..24_000).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
             write(&Clip::mono(24_000, tone), "tone.opus", 1.0)
         }
-        [input, output] => write(&wav::read(&fs::read(input)?)?.to_clip(), output, 1.0),
-        [input, output, speed] => write(&wav::read(&fs::read(input)?)?.to_clip(), output, speed.parse()?),
+        [input, output] => write(&wav::decode(&fs::read(input)?)?.to_clip(), output, 1.0),
+        [input, output, speed] => write(&wav::decode(&fs::read(input)?)?.to_clip(), output, speed.parse()?),
         _ => Err("usage: convert_audio [IN.wav OUT.flac|mp3|opus [SPEED]]".into()),
     }
 }

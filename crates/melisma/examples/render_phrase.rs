@@ -54,6 +54,6 @@ fn save(name: &str, sample_rate: u32, left: &[f32], right: &[f32]) -> Result<(),
     assert!(peak > 0.01, "{name} is silent");
     let clip = Clip { sample_rate, n_channels: 2, samples };
     println!("{name}: {:.2} s, peak {peak:.2}", clip.seconds());
-    fs::write(name, wav::write(&clip, wav::SampleFormat::S16)?)?;
+    fs::write(name, wav::encode(&clip, wav::SampleFormat::S16)?)?;
     Ok(())
 }

@@ -124,7 +124,7 @@ impl ContextBuilder {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`Kind::Device`](crate::Kind) if the GPU that was asked for is unusable; otherwise as [`Context::cpu`].
+    /// [`ErrorKind::Device`](crate::ErrorKind) if the GPU that was asked for is unusable; otherwise as [`Context::cpu`].
     pub fn build(self) -> Result<Context> {
         let device = device::select(self.device, self.threads)?;
         let memory = MemoryTracker::new(memory::budget(self.memory_limit, &device));

@@ -41,7 +41,7 @@
 //! # let (clips, train) = (folder.path().join("clips"), folder.path().join("train.h5"));
 //! # std::fs::create_dir(&clips).unwrap();
 //! # let clip = Clip::mono(16_000, vec![0.1; 48_000]);
-//! # std::fs::write(clips.join("a.wav"), wav::write(&clip, wav::SampleFormat::S16)?).unwrap();
+//! # std::fs::write(clips.join("a.wav"), wav::encode(&clip, wav::SampleFormat::S16)?).unwrap();
 //!
 //! let inputs = Inputs::find(&[clips])?;
 //! let segments = Options::new(Config::preset("whisper-80")?, Duration::from_secs(1))?;
@@ -56,7 +56,7 @@
 //!
 //! # Errors
 //!
-//! Every [`Error`] has a [`Kind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
+//! Every [`Error`] has a [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
 //! say what to do about it.
 //!
 //! # Features
@@ -97,6 +97,6 @@ pub use half::{bf16, f16};
 pub use melisma_kernels::memory::{CudaView, CudaViewMut};
 pub use melisma_kernels::queue::{CpuQueue, CudaQueue};
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation,
+    Budget, Buffer, Cpu, DType, Device, Element, Error, ErrorKind, I24, Isa, Level, Pool, Queue, Remedy, Reservation,
     Result, Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
 };

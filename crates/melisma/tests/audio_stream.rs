@@ -9,7 +9,7 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use melisma::audio::{Channel, Clip, Rates, Source, Stream, Target, wav};
-use melisma::{Kind, Result};
+use melisma::{ErrorKind, Result};
 
 const NAMES: [&str; 13] = [
     "tone.flac",
@@ -66,7 +66,7 @@ fn whole(path: &Path, target: Target) -> Vec<f32> {
 }
 
 fn wav(sample_rate: u32, n_channels: usize, samples: Vec<f32>) -> Vec<u8> {
-    wav::write(&Clip { sample_rate, n_channels, samples }, wav::SampleFormat::F32).unwrap()
+    wav::encode(&Clip { sample_rate, n_channels, samples }, wav::SampleFormat::F32).unwrap()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn files_and_pipes_give_the_samples_of_a_source() {
 fn m4a_needs_a_file() {
     assert_eq!(all(Stream::open(&golden("tone.m4a"), 16_000).unwrap()).unwrap().0.len(), 6400);
     let error = pipe(fs::read(golden("tone.m4a")).unwrap(), 16_000).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Unsupported, "M4A is not read from a pipe"));
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Unsupported, "M4A is not read from a pipe"));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn samples_that_are_not_numbers_are_named() {
         samples[30_001] = bad;
         for rate in [24_000, 16_000] {
             let error = all(pipe(wav(16_000, 1, samples.clone()), rate).unwrap()).unwrap_err();
-            assert_eq!((error.kind(), error.to_string()), (Kind::Corrupt, format!("sample 30001 is {bad}")));
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Corrupt, format!("sample 30001 is {bad}")));
         }
     }
 }

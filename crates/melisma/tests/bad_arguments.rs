@@ -17,7 +17,7 @@ use melisma::synth::{
     Phrase, PhraseRenderer, STYLES, Score, Setup, Stream, compose,
 };
 use melisma::tensor::TensorOptimizer;
-use melisma::{Budget, DType, Device, Kind, Queue, Tensor};
+use melisma::{Budget, DType, Device, ErrorKind, Queue, Tensor};
 
 fn cpu() -> (Device, Budget, Queue) {
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 30));
@@ -30,7 +30,7 @@ fn codes_of_the_wrong_shape_are_refused() {
     let model = Model::mini24().unwrap();
     let config = model.config();
     for frames in [&[0; 6][..], &[0; 8], &[-1; 7], &[i32::MAX; 7], &[0, 0, 0, 0, 0, 0, 4096]] {
-        assert_eq!(Codes::from_frames(config, frames).unwrap_err().kind(), Kind::InvalidArgument, "{frames:?}");
+        assert_eq!(Codes::from_frames(config, frames).unwrap_err().kind(), ErrorKind::InvalidArgument, "{frames:?}");
     }
     assert!(Codes::new(config, vec![]).is_err());
     assert!(Codes::new(config, vec![vec![0], vec![0], vec![0]]).is_err());
@@ -56,7 +56,7 @@ fn engines_refuse_streams_that_they_do_not_have() {
     let mut none = snac::Engine::new(&model, &queue, &budget, 0).unwrap();
     assert!(none.open(Noise::Off).is_err());
     let tiny = snac::Engine::new(&model, &queue, &Budget::limited(1000), 1);
-    assert_eq!(tiny.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
     let codes = Codes::from_frames(model.config(), &[1; 14]).unwrap();
     let mut engine = snac::Engine::new(&model, &queue, &budget, 1).unwrap();
     let stream = engine.open(Noise::Off).unwrap();
@@ -71,7 +71,7 @@ fn engines_refuse_streams_that_they_do_not_have() {
     assert!(engine.push(stream, &codes).is_err(), "the slot has another stream now");
     assert!(engine.push(again, &codes).is_ok());
     let player = Player::new(&model, &queue, &Budget::limited(1000), DecodeOptions::default());
-    assert_eq!(player.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(player.unwrap_err().kind(), ErrorKind::Memory);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn encoders_refuse_bad_samples_and_closed_streams() {
     let (model, (_, budget, queue)) = (Model::mini24().unwrap(), cpu());
     let mut engine = snac::EncodeEngine::new(&model, &queue, &budget, 1).unwrap();
     for samples in [&[f32::NAN; 10][..], &[f32::INFINITY; 5000]] {
-        assert_eq!(engine.encode(samples).unwrap_err().kind(), Kind::InvalidArgument, "{:?}", &samples[..1]);
+        assert_eq!(engine.encode(samples).unwrap_err().kind(), ErrorKind::InvalidArgument, "{:?}", &samples[..1]);
     }
     assert!(engine.encode(&[]).is_ok_and(|codes| codes.n_frames() == 0));
     assert!(engine.encode(&[0.1]).is_ok_and(|codes| codes.n_frames() == 1));
@@ -93,7 +93,7 @@ fn encoders_refuse_bad_samples_and_closed_streams() {
     assert!(engine.close(stream).is_err() && engine.push(stream, &frame).is_err() && engine.finish(stream).is_err());
     assert!(engine.encode_batch(&[]).is_ok_and(|codes| codes.is_empty()));
     let tiny = snac::EncodeEngine::new(&model, &queue, &Budget::limited(1000), 1);
-    assert_eq!(tiny.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
 }
 
 #[test]
@@ -255,15 +255,15 @@ fn audio_without_a_rate_and_missing_files_are_refused() {
         Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.0; 3] },
         Clip { sample_rate: 8000, n_channels: 70_000, samples: vec![] },
     ] {
-        assert!(wav::write(&clip, wav::SampleFormat::S16).is_err(), "{clip:?}");
+        assert!(wav::encode(&clip, wav::SampleFormat::S16).is_err(), "{clip:?}");
     }
-    assert!(wav::write(&Clip::mono(8000, vec![]), wav::SampleFormat::S16).is_ok());
+    assert!(wav::encode(&Clip::mono(8000, vec![]), wav::SampleFormat::S16).is_ok());
     for path in ["", "/none.wav", "/", "/dev/null"] {
         assert!(Source::open(Path::new(path), 16_000).is_err(), "{path:?}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.wav");
-    std::fs::write(&path, wav::write(&Clip::mono(8000, vec![0.1; 800]), wav::SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(&path, wav::encode(&Clip::mono(8000, vec![0.1; 800]), wav::SampleFormat::S16).unwrap()).unwrap();
     for rate in [0, u32::MAX] {
         assert!(Source::open(&path, rate).is_err(), "{rate} Hz");
     }
@@ -306,7 +306,7 @@ fn packed_bytes_and_shapes_that_do_not_match_are_refused() {
     for len in [0, 1, 8, packed.len() / 2, packed.len() - 1] {
         assert!(pack::decompress(&packed[..len], &budget).is_err(), "{len} bytes");
     }
-    assert_eq!(pack::decompress(&packed, &Budget::limited(0)).unwrap_err().kind(), Kind::Memory);
+    assert_eq!(pack::decompress(&packed, &Budget::limited(0)).unwrap_err().kind(), ErrorKind::Memory);
     assert!(pack::decompress(&packed, &budget).unwrap().to_vec::<i16>().is_err());
 }
 

@@ -15,7 +15,7 @@ use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::trace::{Collector, Detail};
-use melisma::{Context, Kind};
+use melisma::{Context, ErrorKind};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut random = Lcg32::new(seed + 1);
@@ -28,7 +28,7 @@ fn corpus(folder: &Path, n: u32) -> PathBuf {
     for index in 0..n {
         let clip = Clip::mono(22_050, sound(index, 6000 + 700 * (index as usize % 7)));
         let format = if index % 5 == 3 { wav::SampleFormat::F32 } else { wav::SampleFormat::S16 };
-        std::fs::write(place.join(format!("{index:03}.wav")), wav::write(&clip, format).unwrap()).unwrap();
+        std::fs::write(place.join(format!("{index:03}.wav")), wav::encode(&clip, format).unwrap()).unwrap();
     }
     place
 }
@@ -149,7 +149,7 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
         source.read_i16(0, &mut samples).unwrap();
         let bytes = std::fs::read(&shrinks).unwrap();
         File::options().write(true).open(&shrinks).unwrap().set_len(5000).unwrap();
-        assert_eq!(source.read_i16(4000, &mut samples).unwrap_err().kind(), Kind::Truncated, "{reads:?}");
+        assert_eq!(source.read_i16(4000, &mut samples).unwrap_err().kind(), ErrorKind::Truncated, "{reads:?}");
         std::fs::write(&shrinks, bytes).unwrap();
     }
 }

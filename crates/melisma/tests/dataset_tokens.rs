@@ -32,7 +32,7 @@ fn corpus(folder: &Path, lengths: &[usize]) -> PathBuf {
     std::fs::create_dir(&place).unwrap();
     for (index, &n) in lengths.iter().enumerate() {
         let clip = Clip::mono(24_000, sound(index as u32, n));
-        std::fs::write(place.join(format!("{index:05}.wav")), wav::write(&clip, wav::SampleFormat::F32).unwrap())
+        std::fs::write(place.join(format!("{index:05}.wav")), wav::encode(&clip, wav::SampleFormat::F32).unwrap())
             .unwrap();
     }
     place
@@ -66,7 +66,7 @@ fn equals_each_file_alone(device: &Device, lengths: &[usize]) {
     let budget = Budget::unlimited();
     let mut floats = sound(77, 30_000);
     floats[25_000] = f32::NAN;
-    let bad = wav::write(&Clip::mono(24_000, floats), wav::SampleFormat::F32).unwrap();
+    let bad = wav::encode(&Clip::mono(24_000, floats), wav::SampleFormat::F32).unwrap();
     std::fs::write(place.join("00001b.wav"), bad).unwrap();
     let mut engine = EncodeEngine::new(&model(), &device.queue(&budget).unwrap(), &budget, 1).unwrap();
     let mut expected = Vec::new();

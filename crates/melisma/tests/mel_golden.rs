@@ -36,7 +36,7 @@ fn golden(name: &str, rate: u32) -> Golden {
         true => tensor.data().as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f64()).collect(),
         false => tensor.data().as_chunks().0.iter().map(|&b| f64::from(f32::from_le_bytes(b))).collect(),
     };
-    Golden { sound: wav::read(&sound.unwrap()).unwrap().to_clip().samples, expected, is_half }
+    Golden { sound: wav::decode(&sound.unwrap()).unwrap().to_clip().samples, expected, is_half }
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn models_are_loaded_packed_or_not(device: &Device) {
     let error = loader.load(&damaged).err().unwrap();
     assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
     let delta = packed(&source, &Options { base: Some(&source), ..options() });
-    assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::Kind::Unsupported);
+    assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::ErrorKind::Unsupported);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn files_are_unpacked(device: &Device) {
     assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
     let tiny = Budget::new(1 << 20, 1 << 20);
     let error = Archive::open(&plain, &tiny).unwrap().on(device).check(2, &|_| {}).unwrap_err();
-    assert_eq!(error.kind(), melisma::Kind::Memory);
+    assert_eq!(error.kind(), melisma::ErrorKind::Memory);
     assert!(matches!(error.remedies(), [melisma::Remedy::RaiseMemoryLimit { least: Some(_) }]), "{error}");
 }
 
@@ -253,11 +253,11 @@ fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
             outcome.map(|_| out)
         };
         let error = tight(1 << 16).unwrap_err();
-        assert_eq!(error.kind(), melisma::Kind::Memory);
+        assert_eq!(error.kind(), melisma::ErrorKind::Memory);
         let least: u64 = error.to_string().split(' ').find_map(|word| word.parse().ok().filter(|&n| n > 1)).unwrap();
         assert!(tight(least).unwrap() == expected);
         assert!(tight(2 * least).unwrap() == expected);
-        assert_eq!(tight(least - 1).unwrap_err().kind(), melisma::Kind::Memory);
+        assert_eq!(tight(least - 1).unwrap_err().kind(), melisma::ErrorKind::Memory);
     }
 }
 

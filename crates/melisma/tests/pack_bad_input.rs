@@ -4,7 +4,7 @@
 mod pack_source;
 
 use melisma::pack::{self, Archive, Header, Options};
-use melisma::{Kind, Result};
+use melisma::{ErrorKind, Result};
 use pack_source::{Random, UNLIMITED, file, options};
 
 fn small() -> (Vec<u8>, Vec<u8>) {
@@ -138,7 +138,7 @@ fn hostile_headers_are_refused() {
     assert!(Header::read(&huge).unwrap_err().to_string().contains("at most 100000000"));
     let mut cut = 99_999_999u64.to_le_bytes().to_vec();
     cut.push(b'{');
-    assert_eq!(Header::read(&cut).unwrap_err().kind(), Kind::Truncated);
+    assert_eq!(Header::read(&cut).unwrap_err().kind(), ErrorKind::Truncated);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn versions_and_kinds_are_told_apart() {
     let key = b"\"melisma.pack\":\"1";
     let at = file.windows(key.len()).position(|window| window == key).unwrap();
     file[at + key.len() - 1] = b'2';
-    assert_eq!(Archive::open(&file, &UNLIMITED).err().unwrap().kind(), Kind::Version);
+    assert_eq!(Archive::open(&file, &UNLIMITED).err().unwrap().kind(), ErrorKind::Version);
     let plain = Archive::open(&source, &UNLIMITED).err().unwrap();
     assert_eq!(plain.remedies(), [melisma::Remedy::Pack], "{plain}");
     let twice = pack::pack(&packed, &mut Vec::new(), &options(), &|_| {}).unwrap_err();
@@ -243,23 +243,23 @@ fn tables_that_do_not_sum_are_refused() {
     }
     // States outside their range.
     let error = unpack(&forged(&packed, "a", |blob| blob[32..2000].fill(0xff))).unwrap_err();
-    assert!(matches!(error.kind(), Kind::Corrupt | Kind::Truncated), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated), "{error}");
 }
 
 #[test]
 fn unknown_modes_splits_and_contents_are_told() {
     let (_, packed) = small();
     let kind = |name: &str, change: &dyn Fn(&mut [u8])| unpack(&forged(&packed, name, change)).unwrap_err().kind();
-    assert_eq!(kind("a", &|blob| blob[4] = 2), Kind::Version);
-    assert_eq!(kind("a", &|blob| blob[6] = 2), Kind::Version);
-    assert_eq!(kind("a", &|blob| blob[5] = 77), Kind::Corrupt);
-    assert_eq!(kind("a", &|blob| blob[0] = 0), Kind::Corrupt);
+    assert_eq!(kind("a", &|blob| blob[4] = 2), ErrorKind::Version);
+    assert_eq!(kind("a", &|blob| blob[6] = 2), ErrorKind::Version);
+    assert_eq!(kind("a", &|blob| blob[5] = 77), ErrorKind::Corrupt);
+    assert_eq!(kind("a", &|blob| blob[0] = 0), ErrorKind::Corrupt);
     let mode = |blob: &mut [u8]| {
         let at = blob.len() - 16 - 4;
         blob[at] = 0x0f;
     };
-    assert_eq!(kind("a", &mode), Kind::Version);
-    assert_eq!(kind("__melisma__", &|trailer| trailer[8] = 9), Kind::Version);
+    assert_eq!(kind("a", &mode), ErrorKind::Version);
+    assert_eq!(kind("__melisma__", &|trailer| trailer[8] = 9), ErrorKind::Version);
 }
 
 #[test]
@@ -271,7 +271,9 @@ fn damaged_indices_for_gpus_are_refused_or_harmless() {
     pack::pack(&source, &mut indexed, &options, &|_| {}).unwrap();
     assert_eq!(unpack(&indexed).unwrap(), source);
     let name = "__melisma_index__";
-    for (at, kind) in [(0, Kind::Corrupt), (4, Kind::Version), (8, Kind::Corrupt), (12, Kind::Corrupt)] {
+    for (at, kind) in
+        [(0, ErrorKind::Corrupt), (4, ErrorKind::Version), (8, ErrorKind::Corrupt), (12, ErrorKind::Corrupt)]
+    {
         let error = unpack(&forged(&indexed, name, |index| index[at] ^= 1)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }

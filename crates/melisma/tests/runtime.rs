@@ -5,7 +5,7 @@ use melisma::config::{Config, Environment, Sources};
 use melisma::runtime::device::{self, DeviceRequest};
 use melisma::runtime::memory::{self, MemoryTracker, Space};
 use melisma::trace::{Collector, Sort};
-use melisma::{Kind, Pool, convert};
+use melisma::{ErrorKind, Pool, convert};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn config<const N: usize>(variables: [(&str, &str); N]) -> Config {
@@ -54,7 +54,7 @@ fn pools_stay_inside_the_configured_limit_and_scopes_see_them() {
         let _inner = decode.scope("upsample");
         let _large = pool.take(100_000).unwrap();
         let refused = pool.take(1 << 21).unwrap_err();
-        assert_eq!(refused.kind(), Kind::Memory);
+        assert_eq!(refused.kind(), ErrorKind::Memory);
     }
     let scopes = tracker.scopes();
     assert!(scopes["decode"].peak[Space::Host as usize] >= 101_000);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use melisma::snac::{Codes, Model, Noise, reference};
-use melisma::{Budget, Error, Kind};
+use melisma::{Budget, Error, ErrorKind};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 
@@ -56,13 +56,13 @@ fn faulty_tensors_are_named() {
     assert_eq!(error.to_string(), format!("{ALPHA}: element 2 is NaN"));
     let error = with(|tensors| tensors.get_mut(DIRECTION).unwrap().2.fill(0));
     assert_eq!(error.to_string(), "decoder.model.3.block.1: element 0 is NaN");
-    assert_eq!(error.kind(), Kind::Corrupt);
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
 #[test]
 fn weights_of_another_shape_are_refused() {
     let error = from_bytes(&file("tiny44/config.json"), &file("tiny24/model.safetensors")).map(drop).unwrap_err();
-    assert_eq!(error.kind(), Kind::Corrupt);
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().starts_with("encoder.block.2.block.4"), "{error}");
 }
 
@@ -74,7 +74,7 @@ fn cut_files_are_refused() {
         let near_ends = (0..600).chain(bytes.len() - 600..bytes.len());
         for len in near_ends.chain((0..bytes.len()).step_by(9973)) {
             let error = from_bytes(&config, &bytes[..len]).map(drop).unwrap_err();
-            assert!(matches!(error.kind(), Kind::Truncated | Kind::Corrupt), "{name} cut at {len}: {error}");
+            assert!(matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt), "{name} cut at {len}: {error}");
         }
     }
 }
@@ -100,13 +100,13 @@ fn missing_files_are_named() {
     std::fs::write(&weights, file("tiny24/model.safetensors")).unwrap();
     for path in [directory.path(), &weights] {
         let error = open(path).map(drop).unwrap_err();
-        assert_eq!(error.kind(), Kind::Io);
+        assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("config.json"), "{error}");
         assert!(error.hint().is_some());
     }
     std::fs::write(directory.path().join("config.json"), file("tiny24/config.json")).unwrap();
     assert_eq!(open(directory.path()).unwrap().hash(), open(&weights).unwrap().hash());
-    assert_eq!(open(&directory.path().join("none.bin")).map(drop).unwrap_err().kind(), Kind::Io);
+    assert_eq!(open(&directory.path().join("none.bin")).map(drop).unwrap_err().kind(), ErrorKind::Io);
     assert!(open(Path::new("builtin:none")).map(drop).unwrap_err().to_string().contains("builtin:none"));
 }
 

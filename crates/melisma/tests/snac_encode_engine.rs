@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId, reference};
-use melisma::{Budget, Cpu, Device, Isa, Kind, Queue, Space};
+use melisma::{Budget, Cpu, Device, ErrorKind, Isa, Queue, Space};
 use proptest::prelude::*;
 
 use codec::{golden, odd_rates, sound};
@@ -209,7 +209,7 @@ fn models_without_kernels_are_refused() {
     for config in [Config { depthwise: false, ..odd_strides() }, odd_rates(24)] {
         let model = Model::random(config, 1).unwrap();
         let error = EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), 1).unwrap_err();
-        assert_eq!(error.kind(), Kind::Unsupported);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(EncodeEngine::needed(model.config(), &Device::cpu().unwrap(), 1), Needed::default());
     }
 }

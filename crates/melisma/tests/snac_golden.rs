@@ -119,7 +119,7 @@ fn mini24_decodes_its_sample() {
     let samples = reference::decode(&model, &codes, &Noise::Off);
     let seconds = start.elapsed().as_secs_f64();
     let expected = sample("sample_decoded.wav");
-    let expected = wav::read(&expected).unwrap().to_clip();
+    let expected = wav::decode(&expected).unwrap().to_clip();
     let error = worst(&samples, &expected.samples);
     println!("mini24: {error:e} of full scale, {:.2} s of sound in {seconds:.2} s", expected.seconds());
     assert!(error < 1e-4 + 1.0 / 32_768.0, "{error}");
@@ -129,7 +129,7 @@ fn mini24_decodes_its_sample() {
 fn mini24_encodes_its_sample() {
     let model = Model::mini24().unwrap();
     let sound = sample("sample.wav");
-    let samples = wav::read(&sound).unwrap().to_clip().samples;
+    let samples = wav::decode(&sound).unwrap().to_clip().samples;
     let n_ties = near_ties(&model, &samples, &sample_codes(&model));
     println!("mini24: {n_ties} of 66 frames differ at near ties");
     assert!(n_ties <= 2);

@@ -164,5 +164,5 @@ fn a_live_stream_leaves_a_capture() {
     }
     stream.finish_capture().unwrap();
     let bytes = std::fs::read(folder.path().join("capture.wav")).unwrap();
-    assert!(melisma::audio::wav::read(&bytes).unwrap().to_clip().samples == expected);
+    assert!(melisma::audio::wav::decode(&bytes).unwrap().to_clip().samples == expected);
 }

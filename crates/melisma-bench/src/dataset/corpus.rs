@@ -26,7 +26,7 @@ impl Corpus {
         let clip = |index: usize| {
             let mut random = Lcg32::new(index as u32 + 1);
             let samples = (0..RATE * 10).map(|_| random.signed() / 4.0).collect();
-            wav::write(&Clip::mono(RATE, samples), wav::SampleFormat::S16)
+            wav::encode(&Clip::mono(RATE, samples), wav::SampleFormat::S16)
         };
         let clips: Vec<Vec<u8>> = (0..n_files.min(DIFFERENT)).map(clip).collect::<Result<_>>()?;
         Self::of(n_files, in_shared_memory, |index| &clips[index % clips.len()])

@@ -18,7 +18,7 @@ const SHORT: usize = 2205;
 /// Peak memory of the process in a build of few short files and in one of many.
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let clip = Clip::mono(22_050, (0..SHORT).map(|i| (i as f32 * 0.1).sin() * 0.5).collect());
-    let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
+    let bytes = wav::encode(&clip, wav::SampleFormat::S16)?;
     let tenth = Duration::from_millis(100);
     let options = Options::new(Config::preset("builder")?, tenth)?;
     let mut rows = Vec::new();

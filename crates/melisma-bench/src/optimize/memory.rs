@@ -12,7 +12,7 @@ use melisma::onnx::pass;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::search::{Candidate, Chunk, EngineSettings, Spec, Task, compare};
 use melisma::output::{self, Existing};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 /// Latents of 60 s at 24 kHz.
 const LATENTS: usize = 60 * 24_000 / 512 + 1;
@@ -31,7 +31,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
         *value = ((index as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0;
     }
     let input = folder.join("minute.npy");
-    output::write(&input, &npy::write(&z), Existing::Replace)?;
+    output::write(&input, &npy::encode(&z), Existing::Replace)?;
     let run = |name: &str, threads: usize, chunk: Chunk, engine: EngineName| {
         let outputs = folder.join(name);
         std::fs::create_dir_all(&outputs).map_err(|error| output::failed(&outputs, error))?;
@@ -65,7 +65,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
         let (peak, other) = run(name, threads, chunk, engine)?;
         let accuracy = compare(std::slice::from_ref(&other), std::slice::from_ref(&sound))?;
         if accuracy.relative > TOLERANCE {
-            return Err(Error::new(Kind::Check, format!("{name}: {:e} from training", accuracy.relative)));
+            return Err(Error::new(ErrorKind::Check, format!("{name}: {:e} from training", accuracy.relative)));
         }
         row.peers.push(Peer { name: name.to_owned(), median: peak });
     }

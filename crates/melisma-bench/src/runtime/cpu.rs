@@ -8,7 +8,7 @@ use melisma_kernels::{Budget, Cpu, Device, Space, convert};
 
 use super::noise;
 use crate::{Measured, Peer, Place, Plan, Row, measure};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 /// Elements per conversion: outputs are larger than any cache.
 const CONVERTED: usize = 64 << 20;
@@ -102,7 +102,7 @@ fn chunked(cpu: Cpu) -> Result<Row> {
     if whole != chunks || limited.usage(Space::Host).peak > limit {
         let peak = limited.usage(Space::Host).peak;
         let message = format!("chunked matmul: bits equal {}, peak {peak} of {limit} bytes", whole == chunks);
-        return Err(Error::new(Kind::Check, message));
+        return Err(Error::new(ErrorKind::Check, message));
     }
     let row = time_chunks.seconds("runtime/matmul 65536x512x512 in a quarter of its memory");
     Ok(Row { peers: vec![Peer { name: "unlimited".to_owned(), median: time_whole.median }], ..row })

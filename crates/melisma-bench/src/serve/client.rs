@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{sleep_until, timeout};
 
 use super::{Error, Result};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma_server::websocket::{End, Incoming, Message, Writer};
 
 /// The longest message of the server.
@@ -51,7 +51,7 @@ pub(super) async fn open(address: SocketAddr, path: &str) -> Result<Answer> {
             Ok(Answer::Open(Socket { ear: Ear { incoming }, mouth }))
         }
         Some("503") => Ok(Answer::Refused(start.elapsed())),
-        _ => Err(Error::new(Kind::Check, format!("{path}: the server answers {head}"))),
+        _ => Err(Error::new(ErrorKind::Check, format!("{path}: the server answers {head}"))),
     }
 }
 
@@ -83,7 +83,7 @@ impl Ear {
         let heard = timeout(SILENCE, self.incoming.next()).await.unwrap_or(silent);
         match heard {
             Ok(message) => Ok((Instant::now(), message)),
-            Err(end) => Err(Error::new(Kind::Check, format!("the server ended a stream: {end:?}"))),
+            Err(end) => Err(Error::new(ErrorKind::Check, format!("the server ended a stream: {end:?}"))),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Device, Error, Place, Result, Row};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma::runtime::machine::resident_bytes_of;
 
 /// How long it may take to load and measure a model, and to compile its kernels on a GPU.
@@ -153,7 +153,7 @@ fn drain(lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
 }
 
 fn failed(reason: &str) -> Error {
-    Error::new(Kind::Check, format!("the server failed: {reason}"))
+    Error::new(ErrorKind::Check, format!("the server failed: {reason}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::host::Host;
 use super::subject::Subject;
 use super::{Error, Peer, Place, Result, Row, clients, codes, setting};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma::snac::tokens::to_orpheus;
 
 const FEW: u64 = 1000;
@@ -74,7 +74,10 @@ fn send(runtime: &Runtime, address: SocketAddr, requests: &Arc<[(Vec<u8>, u16); 
                     status = asked().await?;
                 }
                 if status != *expected {
-                    return Err(Error::new(Kind::Check, format!("a short request got {status} instead of {expected}")));
+                    return Err(Error::new(
+                        ErrorKind::Check,
+                        format!("a short request got {status} instead of {expected}"),
+                    ));
                 }
             }
             Ok(())

@@ -6,7 +6,7 @@ use super::client::frame;
 use super::stream::Block;
 use super::subject::Subject;
 use super::{Error, Place, Result, codes, frame_time};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma::audio::{Clip, wav};
 use melisma::snac::tokens::Text;
 use melisma::snac::{Codes, Frames, Noise};
@@ -73,7 +73,7 @@ impl Script {
             frame_len: config.frame_len() as u64,
             lag: lag as u64,
             sample_rate: config.sampling_rate,
-            expected: wav::write(&clip, wav::SampleFormat::S16)?.split_off(44),
+            expected: wav::encode(&clip, wav::SampleFormat::S16)?.split_off(44),
         })
     }
 
@@ -115,6 +115,6 @@ impl Script {
         if expected[..n_bytes] == samples[..n_bytes] {
             return Ok(());
         }
-        Err(Error::new(Kind::Check, format!("the samples from {} on are not those of the engine", block.position)))
+        Err(Error::new(ErrorKind::Check, format!("the samples from {} on are not those of the engine", block.position)))
     }
 }

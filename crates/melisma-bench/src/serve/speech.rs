@@ -10,7 +10,7 @@ use super::host::Host;
 use super::report::BUFFER;
 use super::subject::Subject;
 use super::{Error, Place, Result, Row, codes, frame_time, live_time, quantiles};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma::audio::{Clip, wav};
 use melisma::snac::Noise;
 use melisma::snac::tokens::Text;
@@ -75,7 +75,7 @@ impl Speech {
             texts,
             pace: period.div_f64(PACE * n_tokens as f64),
             needed: n_frames * n_tokens - 1,
-            expected: wav::write(&clip, wav::SampleFormat::S16)?.split_off(44),
+            expected: wav::encode(&clip, wav::SampleFormat::S16)?.split_off(44),
             sample_rate: config.sampling_rate,
         })
     }
@@ -102,7 +102,7 @@ fn first_byte(address: SocketAddr, stand_in: &StandIn, speech: &Speech, format: 
     }
     let asked = stand_in.asked();
     let sent = asked.last().and_then(|asked| asked.sent.get(speech.needed));
-    let sent = sent.ok_or_else(|| Error::new(Kind::Check, "audio came before its tokens"))?;
+    let sent = sent.ok_or_else(|| Error::new(ErrorKind::Check, "audio came before its tokens"))?;
     Ok((at - *sent).as_secs_f64())
 }
 
@@ -113,7 +113,7 @@ fn speakers(address: SocketAddr, speech: &Speech) -> Result<f64> {
         let speaking: Vec<_> = (0..N_SPEAKERS).map(|_| scope.spawn(|| in_time(address, speech))).collect();
         speaking
             .into_iter()
-            .map(|one| one.join().unwrap_or_else(|_| Err(Error::new(Kind::Check, "a speaker panicked"))))
+            .map(|one| one.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Check, "a speaker panicked"))))
             .collect()
     });
     Ok(heard?.iter().sum::<f64>() / N_SPEAKERS as f64)
@@ -139,7 +139,7 @@ fn in_time(address: SocketAddr, speech: &Speech) -> Result<f64> {
     }
     match bytes == speech.expected {
         true => Ok(n_in_time as f64 / bytes.len() as f64),
-        false => Err(Error::new(Kind::Check, "the speech is not that of the engine")),
+        false => Err(Error::new(ErrorKind::Check, "the speech is not that of the engine")),
     }
 }
 

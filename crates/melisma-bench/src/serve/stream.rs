@@ -12,7 +12,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use super::client::{Answer, Ear, Socket, open, until};
 use super::script::Script;
 use super::{Error, Result};
-use melisma::Kind;
+use melisma::ErrorKind;
 use melisma_server::websocket::Message;
 
 const HEAD_BYTES: usize = 16;
@@ -35,7 +35,7 @@ impl Block {
     /// It is too short.
     pub(super) fn read(at: Instant, bytes: &[u8]) -> Result<Self> {
         let [head, ..] = bytes.as_chunks::<HEAD_BYTES>().0 else {
-            return Err(Error::new(Kind::Check, format!("a block of {} bytes", bytes.len())));
+            return Err(Error::new(ErrorKind::Check, format!("a block of {} bytes", bytes.len())));
         };
         let [a, b, n_samples, flags] =
             [0, 4, 8, 12].map(|at| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
@@ -147,7 +147,7 @@ async fn listen(ear: &mut Ear, script: &Script) -> Result<Vec<Block>> {
                 let block = Block::read(at, &bytes)?;
                 if block.position != position {
                     let message = format!("a block at sample {} instead of {position}", block.position);
-                    return Err(Error::new(Kind::Check, message));
+                    return Err(Error::new(ErrorKind::Check, message));
                 }
                 script.check(&block, &bytes[HEAD_BYTES..])?;
                 position += u64::from(block.n_samples);
@@ -157,7 +157,7 @@ async fn listen(ear: &mut Ear, script: &Script) -> Result<Vec<Block>> {
                 let message: Value = serde_json::from_str(&text).unwrap_or_default();
                 match message["type"].as_str() {
                     Some("ledger") => return Ok(blocks),
-                    Some("error") => return Err(Error::new(Kind::Check, format!("the server says {message}"))),
+                    Some("error") => return Err(Error::new(ErrorKind::Check, format!("the server says {message}"))),
                     _ => {}
                 }
             }

@@ -47,7 +47,7 @@ pub fn picture(sheet: &Sheet) -> Vec<u8> {
     for (index, chart) in charts.iter().enumerate() {
         canvas.chart(chart, [index % 2 * CHART[0], index / 2 * CHART[1]]);
     }
-    png::write(width, height, &canvas.pixels)
+    png::encode(width, height, &canvas.pixels)
 }
 
 impl Chart<'_> {

@@ -9,7 +9,7 @@ use safetensors::{Dtype, serialize};
 use super::{Plan, Rig, Row, SEED, measure};
 use melisma::snac::noise::fill_normal;
 use melisma::snac::{Config, Model};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 /// The time from a file to a model that is ready to decode.
 pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
@@ -180,7 +180,7 @@ fn checkpoint(config: &Config) -> Result<Vec<u8>> {
     tensors.encoder(config);
     tensors.quantizer(config);
     tensors.decoder(config);
-    let refused = |error: safetensors::SafeTensorError| Error::new(Kind::Io, error.to_string()).with_source(error);
+    let refused = |error: safetensors::SafeTensorError| Error::new(ErrorKind::Io, error.to_string()).with_source(error);
     let views = tensors
         .0
         .iter()

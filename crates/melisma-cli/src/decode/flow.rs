@@ -7,7 +7,7 @@ use melisma::runtime::memory::Reservation;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
 use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress, slots};
 use melisma::text::{count, realtime, size};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use super::sink::Sink;
 use crate::codec::{BUILTIN, Codec, with_hint};
@@ -263,7 +263,7 @@ impl<'a> Flow<'a> {
 /// Names the input in errors about it, but not in those about the output.
 fn error_at(error: Error, input: &str) -> Error {
     match error.kind() {
-        Kind::Io | Kind::Memory => error,
+        ErrorKind::Io | ErrorKind::Memory => error,
         _ => with_hint(error.at(input), FORMATS),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use melisma::audio::{self, Format, Writer};
 use melisma::output::{self, Existing, OutputFile};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use crate::input::is_pipe;
 use crate::interrupt;
@@ -144,7 +144,9 @@ impl State {
                 *n_samples += samples.len() as u64;
                 writer.write(samples)
             }
-            Self::Opened(_) | Self::Ended => Err(Error::new(Kind::Io, "the output was closed by an earlier failure")),
+            Self::Opened(_) | Self::Ended => {
+                Err(Error::new(ErrorKind::Io, "the output was closed by an earlier failure"))
+            }
         }
     }
 

@@ -69,7 +69,7 @@ fn dataset(session: &Session) -> Result<Build> {
     for index in 0..FILES {
         let clip = Clip::mono(22_050, sweep(22_050, 2.0, 0.5 + index as f32 / 40.0));
         let path = sounds.join(format!("{index:02}.wav"));
-        std::fs::write(&path, wav::write(&clip, wav::SampleFormat::S16)?)
+        std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::S16)?)
             .map_err(|error| output::failed(&path, error))?;
     }
     let broken = sounds.join("broken.wav");

@@ -8,7 +8,7 @@ use melisma::optimize::search::{Request, Requirements, Search, Wanted};
 use melisma::output::{self, Existing};
 use melisma::text::table::{Align, Table, escape};
 use melisma::text::{size, spaced};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use super::Chapter;
 use super::page::{commands, facts};
@@ -43,7 +43,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     };
     let outcome = search.optimize(&request)?;
     if search.optimize(&request)?.miss.is_some() {
-        return Err(Error::new(Kind::Check, "optimize: the engine was not found again"));
+        return Err(Error::new(ErrorKind::Check, "optimize: the engine was not found again"));
     }
     let report = &outcome.report;
     let right = |name| (name, Align::Right);

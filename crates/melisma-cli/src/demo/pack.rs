@@ -5,7 +5,7 @@ use std::time::Instant;
 use melisma::pack::{self, Archive, Options};
 use melisma::text::table::{Align, Table};
 use melisma::text::{size, spaced};
-use melisma::{Error, Kind, Result, snac};
+use melisma::{Error, ErrorKind, Result, snac};
 
 use super::Chapter;
 use super::page::{commands, facts};
@@ -23,7 +23,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     archive.unpack(&mut restored, options.threads, &|_| {})?;
     let seconds = begin.elapsed().as_secs_f64();
     if restored != source {
-        return Err(Error::new(Kind::Check, "pack: the weights did not come back as they were"));
+        return Err(Error::new(ErrorKind::Check, "pack: the weights did not come back as they were"));
     }
     let mut infos = archive.list()?;
     infos.sort_by_key(|info| std::cmp::Reverse(info.entry.len()));

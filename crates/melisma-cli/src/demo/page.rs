@@ -24,7 +24,7 @@ pub fn html(session: &Session, steps: &[Done]) -> Result<String> {
         other => other.to_string(),
     };
     let total: f64 = steps.iter().map(|step| step.seconds).sum();
-    let (cores, isa) = (Machine::look().cores as u64, instruction_set()?);
+    let (cores, isa) = (Machine::detect().cores as u64, instruction_set()?);
     let status = format!("a tour, made on this machine in {total:.1} s: {}, {isa}, on {device}", count(cores, "core"));
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\" class=\"report\">\n<head>\n<meta charset=\"utf-8\">\n\

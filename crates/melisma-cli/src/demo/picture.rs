@@ -34,7 +34,7 @@ pub fn wave(samples: &[f32]) -> String {
 
 /// The mel spectrogram, as an image.
 pub fn spectrogram(mel: &Spectrogram, config: &Config) -> String {
-    let data = base64::encode(&picture::write_plain(mel, config));
+    let data = base64::encode(&picture::encode_plain(mel, config));
     format!("<img class=\"spec\" alt=\"mel spectrogram\" src=\"data:image/png;base64,{data}\">\n")
 }
 

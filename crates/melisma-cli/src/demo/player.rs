@@ -7,7 +7,7 @@ use melisma::text::table::escape;
 
 /// An audio player with its title, its samples, a picture and a line below it.
 pub fn html(title: &str, clip: &Clip, picture: &str, caption: &str) -> Result<String> {
-    let bytes = flac::write(clip, flac::Depth::S16)?;
+    let bytes = flac::encode(clip, flac::Depth::S16)?;
     let title = escape(title);
     Ok(format!(
         "<figure><p class=\"title\">{title}</p><audio controls preload=\"metadata\" aria-label=\"{title}\" \

@@ -10,7 +10,7 @@ use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
 use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
-use melisma::{Context, Error, Kind, Result, mel};
+use melisma::{Context, Error, ErrorKind, Result, mel};
 
 use super::page::{commands, facts, grouped};
 use super::{Chapter, picture, player};
@@ -29,7 +29,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), 1)?;
         decoder.decode(codes, &Noise::default())
     };
-    let original = wav::read(SAMPLE)?.to_clip();
+    let original = wav::decode(SAMPLE)?.to_clip();
     let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), 1)?;
     let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
@@ -177,7 +177,7 @@ impl Seams {
         let clip = whole(&trip.codes)?;
         let stream = Seam::measure(&trip.samples, &clip);
         if stream.n_different > 0 || stream.n_samples != clip.len() {
-            return Err(Error::new(Kind::Check, format!("a stream differs from its clip: {stream:?}")));
+            return Err(Error::new(ErrorKind::Check, format!("a stream differs from its clip: {stream:?}")));
         }
         let mut start = Codes::empty(model.config());
         start.append(trip.codes.frames().range(0..WINDOWED_FRAMES.min(trip.codes.n_frames())))?;

@@ -9,7 +9,7 @@ use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Needed};
 use melisma::snac::tokens::Format;
 use melisma::snac::{Config, EncodeEngine, Engine, Recorder, slots};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use super::flow::{self, Flow};
 use super::report::Report;
@@ -115,5 +115,5 @@ fn check(report: &Report<'_>, input: &str, output: &Path) -> Result<()> {
         true => "the tokens were written".to_owned(),
         false => format!("the tokens are in {}", output.display()),
     };
-    Err(Error::new(Kind::Check, message).with_hint(kept))
+    Err(Error::new(ErrorKind::Check, message).with_hint(kept))
 }

@@ -7,7 +7,7 @@ use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::Config;
 use melisma::snac::tokens::Format;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use crate::args::EncodeArgs;
 use crate::codec::{Codec, loaded_bytes};
@@ -48,7 +48,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     session.print(context.device(), || report::tokens_text(&outcome), json)?;
     match outcome.below_limit {
         0 => Ok(()),
-        n => Err(Error::new(Kind::Check, format!("{n} of {} files are below --min-snr", outcome.segments))
+        n => Err(Error::new(ErrorKind::Check, format!("{n} of {} files are below --min-snr", outcome.segments))
             .with_hint("they are listed; encode them with a larger model, or lower the limit")),
     }
 }

@@ -7,7 +7,7 @@ use melisma::audio::Stream;
 use melisma::fidelity::Fidelity;
 use melisma::snac::{Codes, Recorder};
 use melisma::text::duration;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use super::round_trip::RoundTrip;
 use super::sink::Sink;
@@ -188,10 +188,10 @@ pub fn waiting_bytes(chunk: Option<usize>, input: &Stream, frame_len: usize) -> 
 /// Names the input in errors about it, but not in errors about the memory limit.
 pub fn at(error: Error, input: &str) -> Error {
     match error.kind() {
-        Kind::Memory => error,
-        Kind::InvalidArgument => with_hint(error.at(input), CHANNELS),
-        Kind::Truncated => with_hint(error.at(input), CUT_OFF),
-        Kind::Corrupt | Kind::Unsupported => with_hint(error.at(input), EXPECTED),
+        ErrorKind::Memory => error,
+        ErrorKind::InvalidArgument => with_hint(error.at(input), CHANNELS),
+        ErrorKind::Truncated => with_hint(error.at(input), CUT_OFF),
+        ErrorKind::Corrupt | ErrorKind::Unsupported => with_hint(error.at(input), EXPECTED),
         _ => error.at(input),
     }
 }

@@ -9,7 +9,7 @@ use melisma::runtime::device::Device;
 use melisma::runtime::memory::Reservation;
 use melisma::snac::{Codes, Frames, Model};
 use melisma::text::count;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use super::written::Written;
 use crate::decode::{Place, partial_name};
@@ -94,7 +94,7 @@ impl<'a> Sink<'a> {
     fn put(&self, bytes: &[u8], n_frames: u64) -> Result<()> {
         let mut state = locked(&self.state);
         let Some(place) = &mut state.place else {
-            return Err(Error::new(Kind::Io, "the output was closed by an earlier failure"));
+            return Err(Error::new(ErrorKind::Io, "the output was closed by an earlier failure"));
         };
         let written = place.write_all(bytes).and_then(|()| place.flush());
         written.map_err(|error| output::failed(&self.name, error))?;

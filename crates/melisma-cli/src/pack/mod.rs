@@ -10,7 +10,7 @@ pub mod target;
 use std::path::Path;
 
 use melisma::pack::{open, packed_path};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 
 use crate::args::PackArgs;
 use crate::decode::refuse_mixing;
@@ -65,10 +65,10 @@ fn test(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Result
 
 /// Reports damage as a failed check, not as rejected input: damage is what a test looks for.
 fn failed_check(error: Error) -> Error {
-    if !matches!(error.kind(), Kind::Corrupt | Kind::Truncated) {
+    if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) {
         return error;
     }
-    Error::new(Kind::Check, error.to_string()).with_remedies_of(&error)
+    Error::new(ErrorKind::Check, error.to_string()).with_remedies_of(&error)
 }
 
 fn list(session: &Session, resources: &Resources<'_>, path: &Path) -> Result<()> {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ::melisma::audio::Clip;
-use ::melisma::audio::wav::{SampleFormat, write};
+use ::melisma::audio::wav::{SampleFormat, encode};
 use ::melisma::dataset::store::Store;
 use ::melisma::random::Lcg64;
 
@@ -15,11 +15,11 @@ pub fn noise(seed: u64, n: usize) -> Vec<f32> {
 }
 
 pub fn wav(sample_rate: u32, samples: &[f32]) -> Vec<u8> {
-    write(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::S16).unwrap()
+    encode(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::S16).unwrap()
 }
 
 pub fn wav_f32(sample_rate: u32, samples: &[f32]) -> Vec<u8> {
-    write(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::F32).unwrap()
+    encode(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::F32).unwrap()
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use super::{Matmul, Plan, Scalar};
 use crate::memory::view::check_len;
-use crate::{Budget, Buffer, Device, Error, Kind, Queue, Remedy, Result, Space};
+use crate::{Budget, Buffer, Device, Error, ErrorKind, Queue, Remedy, Result, Space};
 
 /// Smaller chunks cost more in launches than they save in memory.
 const FEWEST_ROWS: usize = 64;
@@ -34,7 +34,7 @@ impl<T: Scalar> Plan<T> {
     /// number of rows per chunk.
     ///
     /// # Errors
-    /// [`Kind::Memory`] when not even the smallest chunk fits, and as [`Plan::run`].
+    /// [`ErrorKind::Memory`] when not even the smallest chunk fits, and as [`Plan::run`].
     pub fn run_chunked(&self, queue: &Queue, chunk: Chunk<'_>, [a, b]: [&[T]; 2], c: &mut [T]) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
         check_len("matmul: A", a.len(), m * k)?;
@@ -96,7 +96,7 @@ impl<T: Scalar> Plan<T> {
             return Ok(rows.min(m).max(1));
         }
         Err(Error::new(
-            Kind::Memory,
+            ErrorKind::Memory,
             format!(
                 "matmul: {FEWEST_ROWS} rows of {k} + {n} elements do not fit: {} bytes are free",
                 budget.free(Space::Device)

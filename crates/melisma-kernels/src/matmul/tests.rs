@@ -4,7 +4,7 @@ use super::reference::{chain, matmul};
 use super::{Chunk, Matmul, Scalar};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
-use crate::{Budget, Cpu, Device, Isa, Kind, Space, Tensor};
+use crate::{Budget, Cpu, Device, ErrorKind, Isa, Space, Tensor};
 
 suite!(
     matches_reference_f32,
@@ -143,7 +143,7 @@ fn chunks_stay_in_the_budget(bench: &Bench) {
     let tight = Budget::new(1000, 1000);
     let refused =
         device.queue(&tight).and_then(|queue| plan.run_chunked(&queue, Chunk::fitting(&tight), [&a, &b], &mut c));
-    assert_eq!(refused.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Memory);
 }
 
 struct Product {

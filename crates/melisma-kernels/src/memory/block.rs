@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::cuda::{Address, Cuda, InFlight};
-use crate::{Budget, Error, Kind, Remedy, Reservation, Result, Space};
+use crate::{Budget, Error, ErrorKind, Remedy, Reservation, Result, Space};
 
 /// Wide enough for every vector load and for a cache line.
 const ALIGNMENT: usize = 64;
@@ -97,7 +97,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 fn out_of_memory(bytes: usize) -> Error {
-    Error::new(Kind::Memory, format!("the system refused {bytes} bytes of host memory"))
+    Error::new(ErrorKind::Memory, format!("the system refused {bytes} bytes of host memory"))
         .with_hint(Remedy::LowerMemoryLimit)
         .or_hint("free memory")
 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The target of the events that report reservations to a trace; their field `bytes` holds the
 /// size.
@@ -141,7 +141,7 @@ impl Budget {
     /// Counts `bytes` of `space` until the reservation is dropped.
     ///
     /// # Errors
-    /// [`Kind::Memory`] when the limit would be exceeded; nothing is counted then.
+    /// [`ErrorKind::Memory`] when the limit would be exceeded; nothing is counted then.
     pub fn reserve(&self, space: Space, bytes: u64) -> Result<Reservation> {
         let domain = self.domain(space);
         let limit = self.0.limits[domain];
@@ -187,7 +187,7 @@ impl Watch {
 
 fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
     Error::new(
-        Kind::Memory,
+        ErrorKind::Memory,
         format!("{} memory: {bytes} bytes more do not fit: {held} of {limit} bytes are in use", space.name()),
     )
     .with_hint(Remedy::RaiseMemoryLimit { least: None })
@@ -226,7 +226,7 @@ mod tests {
         let budget = Budget::new(100, 10);
         let held = budget.reserve(Space::Host, 60).unwrap();
         let refused = budget.reserve(Space::Pinned, 41).unwrap_err();
-        assert_eq!(refused.kind(), Kind::Memory);
+        assert_eq!(refused.kind(), ErrorKind::Memory);
         assert!(refused.to_string().contains("41 bytes more"), "{refused}");
         assert_eq!(budget.usage(Space::Pinned), Usage::default());
         assert_eq!(budget.reserve(Space::Pinned, 40).unwrap().bytes(), 40);

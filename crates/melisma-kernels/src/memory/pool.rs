@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::device::cuda::Cuda;
 use crate::memory::block::Block;
 use crate::memory::shelf::{Shelves, capacity_of, class_of};
-use crate::{Budget, Buffer, Kind, Result, Space};
+use crate::{Budget, Buffer, ErrorKind, Result, Space};
 
 /// A source of buffers in one space.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Pool {
     /// A buffer of `len` bytes with unspecified content.
     ///
     /// # Errors
-    /// [`Kind::Memory`] when the budget or the system refuses even after unused buffers were released.
+    /// [`ErrorKind::Memory`] when the budget or the system refuses even after unused buffers were released.
     pub fn take(&self, len: usize) -> Result<Buffer> {
         let class = class_of(len)?;
         let ready = self.0.lock()[class].free.pop();
@@ -77,7 +77,7 @@ impl Pool {
 
     fn make(&self, class: usize) -> Result<Block> {
         let block = match self.0.allocate(capacity_of(class)) {
-            Err(refused) if refused.kind() == Kind::Memory => {
+            Err(refused) if refused.kind() == ErrorKind::Memory => {
                 self.trim();
                 self.0.allocate(capacity_of(class))?
             }
@@ -119,7 +119,7 @@ mod tests {
         let pool = Pool::host(&budget);
         drop(pool.take(3000).unwrap());
         let large = pool.take(4000).unwrap();
-        assert_eq!(pool.take(1).unwrap_err().kind(), Kind::Memory);
+        assert_eq!(pool.take(1).unwrap_err().kind(), ErrorKind::Memory);
         drop(large);
         assert!(pool.take(1).is_ok());
         assert!(budget.usage(Space::Host).peak <= 4096);

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::cuda::Cuda;
 use crate::memory::block::Block;
-use crate::{Budget, Error, Kind, Result, Space};
+use crate::{Budget, Error, ErrorKind, Result, Space};
 
 const SMALLEST: usize = 256;
 /// Four classes per power of two, from 2^8 up to 2^47.
@@ -60,7 +60,7 @@ pub(super) fn class_of(len: usize) -> Result<usize> {
     if class < N_CLASSES {
         return Ok(class);
     }
-    Err(Error::new(Kind::Memory, format!("a buffer of {len} bytes is larger than any pool holds")))
+    Err(Error::new(ErrorKind::Memory, format!("a buffer of {len} bytes is larger than any pool holds")))
 }
 
 /// Bytes of a block of `class`.
@@ -81,6 +81,6 @@ mod tests {
             assert!(class == 0 || capacity_of(class - 1) < len, "{len} fits a smaller class");
             assert_eq!(class_of(capacity_of(class)).unwrap(), class);
         }
-        assert_eq!(class_of(usize::MAX).unwrap_err().kind(), Kind::Memory);
+        assert_eq!(class_of(usize::MAX).unwrap_err().kind(), ErrorKind::Memory);
     }
 }

@@ -1,6 +1,6 @@
 //! Tensors: dense arrays passed between rooms. Kernels take [`View`]s of them.
 
-use crate::{Budget, Buffer, DType, Device, Element, Error, Kind, Pool, Result, View, ViewMut};
+use crate::{Budget, Buffer, DType, Device, Element, Error, ErrorKind, Pool, Result, View, ViewMut};
 
 /// A dense row-major array of one element type in one place.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
     bytes
         .filter(|&bytes| isize::try_from(bytes).is_ok())
-        .ok_or_else(|| Error::new(Kind::Memory, format!("shape {shape:?} of {} overflows", dtype.name())))
+        .ok_or_else(|| Error::new(ErrorKind::Memory, format!("shape {shape:?} of {} overflows", dtype.name())))
 }
 
 #[cfg(test)]
@@ -113,6 +113,6 @@ mod tests {
         assert!(tensor.view::<i16>().unwrap_err().to_string().contains("f32"));
         assert!(Tensor::from_slice(&budget, &[1.0f32], &[2]).is_err());
         let huge = Tensor::new(&Device::cpu().unwrap(), &budget, DType::F32, &[usize::MAX, 2]).unwrap_err();
-        assert_eq!(huge.kind(), Kind::Memory);
+        assert_eq!(huge.kind(), ErrorKind::Memory);
     }
 }

@@ -13,7 +13,7 @@
 //! | the escapes of all slices | 1 for each |
 
 use super::{LANES, MAX_SLICES, Slices, table};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Planes of the widest elements.
 pub(super) const MAX_PLANES: usize = 8;
@@ -94,10 +94,9 @@ impl Tile {
     /// `Version`: a mode that this build does not know.
     pub fn mode(&self, plane: usize) -> Result<Mode> {
         let number = self.modes.checked_shr(4 * plane as u32).unwrap_or(0) & 15;
-        Mode::ALL
-            .get(number as usize)
-            .copied()
-            .ok_or_else(|| Error::new(Kind::Version, format!("plane {plane} has mode {number}, which is not known")))
+        Mode::ALL.get(number as usize).copied().ok_or_else(|| {
+            Error::new(ErrorKind::Version, format!("plane {plane} has mode {number}, which is not known"))
+        })
     }
 }
 

@@ -20,7 +20,7 @@ _HOST = (1, 3)
 
 
 def refuse(message: str, hint: str | None = None) -> MelismaValueError:
-    return MelismaValueError("InvalidArgument", message, hint)
+    return MelismaValueError("invalid_argument", message, hint)
 
 
 def optional(name: str) -> Any:

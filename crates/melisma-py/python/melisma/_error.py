@@ -44,10 +44,10 @@ class MelismaRuntimeError(MelismaError, RuntimeError):
 
 
 _CLASSES = {
-    "Io": MelismaOSError,
-    "Memory": MelismaMemoryError,
-    "Unsupported": MelismaRuntimeError,
-    "Device": MelismaRuntimeError,
+    "io": MelismaOSError,
+    "memory": MelismaMemoryError,
+    "unsupported": MelismaRuntimeError,
+    "device": MelismaRuntimeError,
 }
 
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use melisma::snac::{Codes, EncodeEngine, Engine, Model};
-use melisma::{Device, Error, Kind, Result};
+use melisma::{Device, Error, ErrorKind, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
@@ -175,7 +175,9 @@ impl<E> Slot<E> {
             Some(engine) => engine,
             None => match make() {
                 Ok(engine) => Some(engine),
-                Err(error) if error.kind() == Kind::Unsupported && matches!(place.context.device(), Device::Cpu(_)) => {
+                Err(error)
+                    if error.kind() == ErrorKind::Unsupported && matches!(place.context.device(), Device::Cpu(_)) =>
+                {
                     None
                 }
                 Err(error) => return Err(raise(error)),

@@ -9,7 +9,7 @@ use melisma::runtime::memory;
 use melisma::synth::{
     self, BusConfig, Buses, Length, MAX_SECONDS, Performance, Recording, Score, Setup, Take, balance, choose_device,
 };
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -164,7 +164,7 @@ impl<'a> Player<'a> {
 
 fn extend(side: &mut Vec<f32>, samples: &[f32]) -> Result<()> {
     let n = side.len() + samples.len();
-    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
+    let refused = |_| Error::new(ErrorKind::Memory, format!("{n} samples do not fit into memory"));
     side.try_reserve(samples.len()).map_err(refused)?;
     side.extend_from_slice(samples);
     Ok(())

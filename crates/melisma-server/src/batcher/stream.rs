@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use melisma::snac::Engine;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{Failure, Frame, Key, Shared, StepEngine};
@@ -113,5 +113,5 @@ impl<E: StepEngine> Drop for Output<E> {
 }
 
 fn gone() -> Error {
-    Error::new(Kind::Io, "the stream has ended")
+    Error::new(ErrorKind::Io, "the stream has ended")
 }

@@ -2,7 +2,7 @@
 
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
-use melisma::{Error, Kind};
+use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::body::{Body, Reply};
@@ -126,10 +126,10 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let message = with_hint(&error);
         match error.kind() {
-            Kind::InvalidArgument => Self::invalid("invalid_value", message),
-            Kind::Unsupported => Self::invalid("unsupported", message),
-            Kind::Corrupt | Kind::Truncated | Kind::Version => Self::invalid("invalid_content", message),
-            Kind::Memory => Self::busy("memory", message),
+            ErrorKind::InvalidArgument => Self::invalid("invalid_value", message),
+            ErrorKind::Unsupported => Self::invalid("unsupported", message),
+            ErrorKind::Corrupt | ErrorKind::Truncated | ErrorKind::Version => Self::invalid("invalid_content", message),
+            ErrorKind::Memory => Self::busy("memory", message),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message),
         }
     }

@@ -38,7 +38,7 @@ impl Texts {
     /// # Errors
     /// The client has left.
     pub(super) async fn give(&self, text: String) -> melisma::Result<()> {
-        let gone = || Error::new(melisma::Kind::Io, "the client has left");
+        let gone = || Error::new(melisma::ErrorKind::Io, "the client has left");
         if text.is_empty() { Ok(()) } else { self.sender.send(Ok(text)).await.map_err(|_| gone()) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use melisma::audio::Stream;
 use melisma::snac::tokens::{Text, to_json};
 use melisma::snac::{Codes, Config, EncodeEngine, Model};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
 use super::Call;
@@ -46,7 +46,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Repl
     clip::answer(app, call, kind, move |source, texts| {
         let writing = Handle::current().spawn(writer.write(output, texts.clone()));
         let read = read(&worker, source, input);
-        let lost = |_| Err(Error::new(Kind::Io, "the clip was lost"));
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the clip was lost"));
         let written = Handle::current().block_on(writing).unwrap_or_else(lost);
         // A failure of the engine ends the reading too.
         written.and(read)

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::{Channel, Rates, Reads, Source, Target};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Audio in memory: interleaved samples with a full scale of -1..=1.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,8 @@ impl Clip {
     ///
     /// # Errors
     /// As [`Source::open`]; `Memory` if its samples do not fit into memory.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let mut source = Source::unchanged(path, Channel::One(0))?;
         let facts = source.facts().clone();
         let n_channels = facts.n_channels;
@@ -68,7 +69,7 @@ impl Clip {
 fn zeros(samples: &mut Vec<f32>, n: usize) -> Result<()> {
     samples
         .try_reserve_exact(n)
-        .map_err(|_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory")))?;
+        .map_err(|_| Error::new(ErrorKind::Memory, format!("{n} samples do not fit into memory")))?;
     samples.resize(n, 0.0);
     Ok(())
 }
@@ -85,7 +86,7 @@ mod tests {
         for n_channels in [1, 2, 3] {
             let samples = (0..300).map(|n| n as f32 / 512.0).collect();
             let clip = Clip { sample_rate: 11_025, n_channels, samples };
-            std::fs::write(&path, wav::write(&clip, wav::SampleFormat::F32).unwrap()).unwrap();
+            std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::F32).unwrap()).unwrap();
             assert_eq!(Clip::read(&path).unwrap(), clip);
         }
     }

@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Zero crossings of the sinc on each side.
 const ZEROS: f64 = 64.0;
@@ -37,7 +37,7 @@ const BLOCK: usize = 1 << 14;
 pub fn resample(samples: &[f32], from_hz: u32, to_hz: u32) -> Result<Vec<f32>> {
     let n = resampled_len(samples.len(), from_hz, to_hz)?;
     let mut resampled = Vec::new();
-    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
+    let refused = |_| Error::new(ErrorKind::Memory, format!("{n} samples do not fit into memory"));
     resampled.try_reserve_exact(n).map_err(refused)?;
     resample_with(samples, from_hz, to_hz, |block| {
         resampled.extend_from_slice(block);

@@ -133,7 +133,8 @@ impl Source {
     /// # Errors
     /// The file's format is unknown, the file is damaged or contradicts itself, it has no samples,
     /// it does not have the channel or a rate that is wanted, or it cannot be read.
-    pub fn open(path: &Path, target: impl Into<Target>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+        let path = path.as_ref();
         Self::with_length(path, target.into(), Reads::Direct, || Decoder::count(path))
     }
 
@@ -141,7 +142,8 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::open`].
-    pub fn unchanged(path: &Path, channel: Channel) -> Result<Self> {
+    pub fn unchanged(path: impl AsRef<Path>, channel: Channel) -> Result<Self> {
+        let path = path.as_ref();
         let (origin, facts) = Origin::open(path, channel, Reads::Direct, || Decoder::count(path))?;
         channel.check(facts.n_channels)?;
         facts.check_samples()?;
@@ -152,7 +154,8 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::open`]; also if the file's length has changed.
-    pub fn reopen(path: &Path, target: impl Into<Target>, n_original: u64, reads: Reads) -> Result<Self> {
+    pub fn reopen(path: impl AsRef<Path>, target: impl Into<Target>, n_original: u64, reads: Reads) -> Result<Self> {
+        let path = path.as_ref();
         let source = Self::with_length(path, target.into(), reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);

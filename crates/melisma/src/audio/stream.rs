@@ -26,7 +26,7 @@ const MAGIC_LEN: usize = 12;
 ///
 /// ```
 /// use melisma::audio::{Clip, Stream, wav};
-/// let bytes = wav::write(&Clip::mono(8_000, vec![0.25; 800]), wav::SampleFormat::S16)?;
+/// let bytes = wav::encode(&Clip::mono(8_000, vec![0.25; 800]), wav::SampleFormat::S16)?;
 /// let mut stream = Stream::live(std::io::Cursor::new(bytes), 24_000)?;
 /// let mut n_samples = 0;
 /// while let [_, ..] = stream.read()? {
@@ -68,7 +68,8 @@ impl Stream {
     ///
     /// # Errors
     /// Those of [`Source::open`], except that a WAV file may be without samples.
-    pub fn open(path: &Path, target: impl Into<Target>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+        let path = path.as_ref();
         let target = target.into();
         if fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
             return Self::live(File::open(path).map_err(|error| Error::io("opening it", error))?, target);

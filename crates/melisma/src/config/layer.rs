@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::environment::variable;
 use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
 use crate::config::profile::Profile;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The name of the configuration file.
 pub const FILE_NAME: &str = "melisma.yaml";
@@ -90,8 +90,10 @@ fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
     let named = sources.file.clone().or_else(|| sources.environment.path("MELISMA_CONFIG"));
     match named {
         Some(path) if path.exists() && !path.is_dir() => Ok(Some(path)),
-        Some(path) => Err(Error::new(Kind::InvalidArgument, format!("{}: no such configuration file", path.display()))
-            .with_hint(Remedy::CheckConfigFile)),
+        Some(path) => {
+            Err(Error::new(ErrorKind::InvalidArgument, format!("{}: no such configuration file", path.display()))
+                .with_hint(Remedy::CheckConfigFile))
+        }
         None => Ok(default_file(&sources.environment).filter(|path| path.is_file())),
     }
 }

@@ -263,6 +263,9 @@ fn alone(store: &Store, request: &Request<'_>) -> Result<()> {
 }
 
 fn busy(request: &Request<'_>) -> Error {
-    Error::new(crate::Kind::Busy, format!("{}: another process is building this dataset", request.output.display()))
-        .with_hint("wait for it to end, or choose another name")
+    Error::new(
+        crate::ErrorKind::Busy,
+        format!("{}: another process is building this dataset", request.output.display()),
+    )
+    .with_hint("wait for it to end, or choose another name")
 }

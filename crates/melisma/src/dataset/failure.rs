@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::plan::TEXT_STAGE;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// The longest accepted line of a list.
 const MAX_LINE: u64 = 16 << 20;
@@ -119,12 +119,12 @@ pub(super) fn is_list(path: &Path) -> bool {
 /// The name of an error's kind in `failures.jsonl`.
 pub(super) fn code(error: &Error) -> &'static str {
     match error.kind() {
-        Kind::Truncated => "truncated",
-        Kind::Corrupt => "corrupt",
-        Kind::Unsupported | Kind::Version => "unsupported",
-        Kind::Check => "overflow",
+        ErrorKind::Truncated => "truncated",
+        ErrorKind::Corrupt => "corrupt",
+        ErrorKind::Unsupported | ErrorKind::Version => "unsupported",
+        ErrorKind::Check => "overflow",
         // Such as a channel that the file does not have.
-        Kind::InvalidArgument => "unsupported",
+        ErrorKind::InvalidArgument => "unsupported",
         _ => "unreadable",
     }
 }

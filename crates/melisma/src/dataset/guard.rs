@@ -55,7 +55,8 @@ pub(super) fn output(path: &Path) -> Result<()> {
 /// The error for an existing output that may not be replaced; `more` says why it cannot be used as
 /// is.
 pub(super) fn already(path: &Path, more: &str) -> Error {
-    let error = Error::new(crate::Kind::Exists, format!("{}: the {} exists already{more}", path.display(), noun(path)));
+    let error =
+        Error::new(crate::ErrorKind::Exists, format!("{}: the {} exists already{more}", path.display(), noun(path)));
     match output(path) {
         Ok(()) => error.with_hint(Remedy::Replace).or_hint("choose another name"),
         Err(_) => error.with_hint(CHOOSE),

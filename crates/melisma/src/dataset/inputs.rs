@@ -64,7 +64,8 @@ impl Inputs {
     }
 
     /// Whether `place` is a list of files by its name.
-    pub fn is_list(place: &Path) -> bool {
+    pub fn is_list(place: impl AsRef<Path>) -> bool {
+        let place = place.as_ref();
         matches!(suffix(place), Some("txt" | "lst" | "list"))
     }
 

@@ -30,7 +30,8 @@ impl Inputs {
     ///
     /// # Errors
     /// None of them is an audio file.
-    pub fn within(folder: &Path, names: &[PathBuf]) -> Result<Self> {
+    pub fn within(folder: impl AsRef<Path>, names: &[PathBuf]) -> Result<Self> {
+        let folder = folder.as_ref();
         let named = names.iter().filter(|name| is_audio(name));
         let mut found: Vec<Input> = named.map(|name| Input::new(name.as_os_str(), folder.join(name))).collect();
         found.sort_unstable();
@@ -45,7 +46,8 @@ impl Inputs {
     ///
     /// # Errors
     /// The file cannot be written, or exists and may not be replaced.
-    pub fn save(&self, path: &Path, existing: Existing) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>, existing: Existing) -> Result<()> {
+        let path = path.as_ref();
         let mut bytes = format!("{MAGIC} {} {}\n", self.places.len(), self.files.len()).into_bytes();
         for place in &self.places {
             bytes.extend(place.as_os_str().as_bytes());
@@ -65,7 +67,8 @@ impl Inputs {
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|error| Error::io(path.display(), error))?;
         parse(&bytes).ok_or_else(|| {
             Error::corrupt(format!("{}: not a whole list of input files", path.display()))

@@ -113,7 +113,7 @@ pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<Made> {
         Job::Tokens(tokens) => tokens.run(&shared),
     };
     let threads = ran.map_err(|error| match error.kind() {
-        crate::Kind::Memory => job.with_least(error, work.plan),
+        crate::ErrorKind::Memory => job.with_least(error, work.plan),
         _ => error,
     })?;
     let steady_rows_per_second = match shared.marks.map(OnceLock::into_inner) {

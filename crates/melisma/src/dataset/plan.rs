@@ -13,7 +13,7 @@ use super::row::Row;
 use super::tokens::Text;
 use crate::audio::{Channel, Facts, Source};
 use crate::runtime::thread;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The most rows of a dataset.
 const MAX_ROWS: u64 = u32::MAX as u64;
@@ -131,7 +131,7 @@ impl Plan {
         };
         let n_rows = match self.feature.n_rows(facts.n_samples) {
             Ok(n_rows) => n_rows,
-            Err(error) if error.kind() == Kind::InvalidArgument => {
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
                 let failure = Failure::too_short(input.name().into_owned(), &error);
                 self.refused.push(RowFailure { file: index, row: 0, failure });
                 return Ok(());
@@ -234,7 +234,7 @@ fn look_at(input: &Input, feature: &Feature) -> Looked {
 }
 
 fn too_many() -> Error {
-    Error::new(Kind::Unsupported, format!("more than {MAX_ROWS} rows"))
+    Error::new(ErrorKind::Unsupported, format!("more than {MAX_ROWS} rows"))
         .with_hint(Remedy::UseShards)
         .or_hint("use longer segments")
 }

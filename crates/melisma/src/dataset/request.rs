@@ -26,7 +26,7 @@ use crate::{Context, Result};
 /// # let (clips, output) = (folder.path().join("clips"), folder.path().join("train.h5"));
 /// # std::fs::create_dir(&clips).unwrap();
 /// # let clip = Clip::mono(16_000, vec![0.1; 48_000]);
-/// # std::fs::write(clips.join("a.wav"), wav::write(&clip, wav::SampleFormat::S16)?).unwrap();
+/// # std::fs::write(clips.join("a.wav"), wav::encode(&clip, wav::SampleFormat::S16)?).unwrap();
 ///
 /// let inputs = Inputs::find(&[clips])?;
 /// let options = Options::new(Config::preset("whisper-80")?, Duration::from_secs(1))?;

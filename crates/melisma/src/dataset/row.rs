@@ -1,6 +1,6 @@
 //! Rows of a dataset.
 
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// One segment of one file, or the tokens of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +47,10 @@ impl Status {
     /// The status of a row that failed with `error`.
     pub fn of(error: &Error) -> Self {
         match error.kind() {
-            Kind::Truncated => Self::Truncated,
-            Kind::Corrupt => Self::Corrupt,
-            Kind::Unsupported | Kind::Version => Self::Unsupported,
-            Kind::Check => Self::Overflow,
+            ErrorKind::Truncated => Self::Truncated,
+            ErrorKind::Corrupt => Self::Corrupt,
+            ErrorKind::Unsupported | ErrorKind::Version => Self::Unsupported,
+            ErrorKind::Check => Self::Overflow,
             _ => Self::Unreadable,
         }
     }

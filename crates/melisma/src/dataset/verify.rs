@@ -14,7 +14,7 @@ use super::tokens::{Lines, Origin};
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::thread;
 use crate::text::count;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The most damaged rows that are listed.
 const MAX_NAMED: usize = 1000;
@@ -47,7 +47,7 @@ impl Verified {
     /// Checks that the dataset is complete and undamaged.
     ///
     /// # Errors
-    /// [`Kind::Check`] if a row is damaged or missing, or the rows do not match the plan.
+    /// [`ErrorKind::Check`] if a row is damaged or missing, or the rows do not match the plan.
     pub fn check(&self) -> Result<()> {
         let mut found = Vec::new();
         if self.damaged > 0 {
@@ -65,7 +65,7 @@ impl Verified {
         }
         let is_unfinished = self.damaged == 0 && self.plan_matches != Some(false);
         let remedy = if is_unfinished { Remedy::ResumeBuild } else { Remedy::StartOver };
-        Err(Error::new(Kind::Check, found.join("; ")).with_hint(remedy))
+        Err(Error::new(ErrorKind::Check, found.join("; ")).with_hint(remedy))
     }
 
     fn add(&mut self, other: Self) {
@@ -82,8 +82,9 @@ impl Verified {
 ///
 /// # Errors
 /// The file is not a Melisma dataset, it cannot be read, or the budget has no room for one row.
-/// [`Kind::Check`] if lines have changed.
-pub fn verify(path: &Path, threads: usize, budget: &Budget) -> Result<Verified> {
+/// [`ErrorKind::Check`] if lines have changed.
+pub fn verify(path: impl AsRef<Path>, threads: usize, budget: &Budget) -> Result<Verified> {
+    let path = path.as_ref();
     if Lines::is_name(path) {
         let origin = Origin::open(path)?;
         origin.check(path)?;

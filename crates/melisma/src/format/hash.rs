@@ -21,7 +21,8 @@ pub type Digest = String;
 ///
 /// # Errors
 /// The file cannot be read, or becomes shorter in the meantime.
-pub fn file(path: &Path, threads: usize) -> Result<Digest> {
+pub fn file(path: impl AsRef<Path>, threads: usize) -> Result<Digest> {
+    let path = path.as_ref();
     let open = || File::open(path).map_err(|error| Error::io(path.display(), error));
     of(&open()?, threads).map_err(|error| error.at(path.display()))
 }

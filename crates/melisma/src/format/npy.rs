@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::format::{DType, Value, byte_len};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The first bytes of a file.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -19,14 +19,15 @@ const LONGEST_START: usize = MAGIC.len() + 6;
 ///
 /// # Errors
 /// The file cannot be read, or [`parse`] rejects it.
-pub fn read(path: &Path) -> Result<Value> {
+pub fn read(path: impl AsRef<Path>) -> Result<Value> {
+    let path = path.as_ref();
     let mut file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
     from_file(&mut file, path).map_err(|error| error.at(path.display()))
 }
 
 /// Reads no more than the header declares, so that endless inputs and other files end early.
 fn from_file(file: &mut File, path: &Path) -> Result<Value> {
-    let failed = |error: io::Error| Error::new(Kind::Io, error.to_string()).with_source(error);
+    let failed = |error: io::Error| Error::new(ErrorKind::Io, error.to_string()).with_source(error);
     let mut bytes = Vec::new();
     file.take(LONGEST_START as u64).read_to_end(&mut bytes).map_err(failed)?;
     if let Some(more) = header_end(&bytes).and_then(|end| end.checked_sub(bytes.len())) {
@@ -47,7 +48,7 @@ fn from_file(file: &mut File, path: &Path) -> Result<Value> {
     // A pipe: reading one byte beyond the array shows whether it ends there.
     let more = header.end.saturating_add(expected).saturating_sub(bytes.len()) as u64;
     file.take(more + 1).read_to_end(&mut bytes).map_err(failed)?;
-    parse(&bytes)
+    decode(&bytes)
 }
 
 /// The end of the header, from the bytes before it.
@@ -66,7 +67,7 @@ fn header_end(bytes: &[u8]) -> Option<usize> {
 /// # Errors
 /// `Corrupt`, `Truncated` or `Version` if the bytes are not an npy file, `Unsupported` for Fortran
 /// order, complex numbers, strings and records.
-pub fn parse(bytes: &[u8]) -> Result<Value> {
+pub fn decode(bytes: &[u8]) -> Result<Value> {
     let header = Header::parse(bytes)?;
     let data = &bytes[header.end..];
     header.check(data.len() as u64, byte_len(header.dtype, &header.shape)?)?;
@@ -98,7 +99,7 @@ impl Header {
         let (len, rest) = match major {
             1 => rest.split_first_chunk().map(|(len, rest)| (usize::from(u16::from_le_bytes(*len)), rest)),
             2 | 3 => rest.split_first_chunk().map(|(len, rest)| (u32::from_le_bytes(*len) as usize, rest)),
-            other => return Err(Error::new(Kind::Version, format!("npy version {other}"))),
+            other => return Err(Error::new(ErrorKind::Version, format!("npy version {other}"))),
         }
         .ok_or_else(cut)?;
         if len > MAX_HEADER {
@@ -132,7 +133,7 @@ impl Header {
 }
 
 /// Encodes one array as a file. Bfloat16, which npy lacks, is written as `<V2`.
-pub fn write(value: &Value) -> Vec<u8> {
+pub fn encode(value: &Value) -> Vec<u8> {
     let mut bytes = header(descr(value.dtype()), value.shape());
     bytes.extend_from_slice(value.bytes());
     bytes
@@ -230,10 +231,10 @@ mod tests {
                 for (index, byte) in value.bytes_mut().iter_mut().enumerate() {
                     *byte = index as u8;
                 }
-                let bytes = write(&value);
-                assert_eq!(parse(&bytes).unwrap(), value);
+                let bytes = encode(&value);
+                assert_eq!(decode(&bytes).unwrap(), value);
                 for len in 0..bytes.len() {
-                    assert!(parse(&bytes[..len]).is_err());
+                    assert!(decode(&bytes[..len]).is_err());
                 }
             }
         }
@@ -261,7 +262,7 @@ mod tests {
         };
         let check = |descr: &str, data: Vec<u8>, expected: Value| {
             let bytes = file(descr, &data);
-            assert_eq!(parse(&bytes).unwrap(), expected, "{descr}");
+            assert_eq!(decode(&bytes).unwrap(), expected, "{descr}");
             std::fs::write(&path, &bytes).unwrap();
             assert_eq!(read(&path).unwrap(), expected, "{descr} from a file");
         };
@@ -282,7 +283,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         for shape in [&[0][..], &[3], &[200, 3]] {
-            let whole = write(&Value::zeros(DType::F32, shape).unwrap());
+            let whole = encode(&Value::zeros(DType::F32, shape).unwrap());
             std::fs::write(&path, &whole).unwrap();
             assert_eq!(read(&path).unwrap().shape(), shape);
             for len in (0..whole.len()).step_by(7) {
@@ -303,7 +304,7 @@ mod tests {
             let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
             bytes.extend((text.len() as u16).to_le_bytes());
             bytes.extend(text.as_bytes());
-            parse(&bytes).unwrap_err().to_string()
+            decode(&bytes).unwrap_err().to_string()
         };
         assert!(message("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }").contains("`<c8`"));
         assert!(
@@ -317,6 +318,6 @@ mod tests {
         assert!(
             message("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }").contains("over")
         );
-        assert!(parse(b"RIFF").unwrap_err().hint().unwrap().contains("numpy.save"));
+        assert!(decode(b"RIFF").unwrap_err().hint().unwrap().contains("numpy.save"));
     }
 }

@@ -4,7 +4,7 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 
 /// Encodes an image of `width` x `height` pixels, rows from top to bottom. It is valid if there are as
 /// many `pixels`, of three bytes each.
-pub fn write(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
+pub fn encode(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(pixels.len() + height.min(pixels.len()));
     for line in pixels.chunks(width.max(1).saturating_mul(3)) {
         // Filter 1: each byte minus the same byte of the previous pixel.

@@ -4,7 +4,7 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::{DType, Number};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A dense row-major array.
 #[derive(Clone, PartialEq)]
@@ -26,7 +26,8 @@ impl Value {
         let mut words = Vec::new();
         let n_words = len.div_ceil(8);
         words.try_reserve_exact(n_words).map_err(|error| {
-            Error::new(Kind::Memory, format!("{} of shape {shape:?}: {len} bytes", dtype.name())).with_source(error)
+            Error::new(ErrorKind::Memory, format!("{} of shape {shape:?}: {len} bytes", dtype.name()))
+                .with_source(error)
         })?;
         words.resize(n_words, 0);
         Ok(Self { dtype, shape: shape.to_vec(), len, words })
@@ -136,9 +137,9 @@ impl std::fmt::Debug for Value {
 /// The size overflows.
 pub(crate) fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
-    bytes
-        .filter(|&bytes| isize::try_from(bytes).is_ok())
-        .ok_or_else(|| Error::new(Kind::Memory, format!("{} of shape {shape:?}: the size overflows", dtype.name())))
+    bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
+        Error::new(ErrorKind::Memory, format!("{} of shape {shape:?}: the size overflows", dtype.name()))
+    })
 }
 
 #[cfg(test)]
@@ -151,8 +152,8 @@ mod tests {
         assert_eq!(value.as_slice::<f32>().unwrap(), [1.0, 2.0, 3.0]);
         assert!(value.as_slice::<i32>().unwrap_err().to_string().contains("f32, not i32"));
         assert!(Value::from_slice(&[1i64], &[2]).is_err());
-        assert_eq!(Value::zeros(DType::F64, &[usize::MAX, 3]).unwrap_err().kind(), Kind::Memory);
-        assert_eq!(Value::zeros(DType::I8, &[1 << 60]).unwrap_err().kind(), Kind::Memory);
+        assert_eq!(Value::zeros(DType::F64, &[usize::MAX, 3]).unwrap_err().kind(), ErrorKind::Memory);
+        assert_eq!(Value::zeros(DType::I8, &[1 << 60]).unwrap_err().kind(), ErrorKind::Memory);
         assert_eq!(value.clone().reshaped(&[1, 3, 1]).unwrap().shape(), [1, 3, 1]);
         assert!(value.reshaped(&[4]).is_err());
     }

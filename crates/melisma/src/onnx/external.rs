@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::wire::Entry;
 use crate::output::protect;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The location of a tensor's bytes.
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl Source for Folder {
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|error| {
-            Error::new(Kind::Memory, format!("external data `{location}`: {len} bytes")).with_source(error)
+            Error::new(ErrorKind::Memory, format!("external data `{location}`: {len} bytes")).with_source(error)
         })?;
         bytes.resize(len, 0);
         file.read_exact_at(&mut bytes, offset).map_err(|error| Error::io(location, error))?;
@@ -200,6 +200,6 @@ fn outside(location: &str, why: &str) -> Error {
 
 pub(super) fn too_large(path: &Path, limit: u64) -> Error {
     let message = format!("{}: the model and its data have more than {limit} bytes", path.display());
-    let error = Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None });
+    let error = Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None });
     error.or_hint("use a machine with more memory")
 }

@@ -18,7 +18,8 @@ const WINDOW: usize = 64 << 10;
 ///
 /// # Errors
 /// The file is not a model, or its external data is outside its folder.
-pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
+pub fn fingerprint(path: impl AsRef<Path>, threads: usize) -> Result<hash::Digest> {
+    let path = path.as_ref();
     let (file, _) = super::open(path)?;
     let locations = locations(&file).map_err(|error| error.at(path.display()).with_hint(super::EXPECTED))?;
     let own = hash::of(&file, threads).map_err(|error| error.at(path.display()))?;

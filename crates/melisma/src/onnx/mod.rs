@@ -63,7 +63,8 @@ impl Model {
     ///
     /// # Errors
     /// The file cannot be read, is not a model, or its external data is outside its folder.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         Self::open_within(path, u64::MAX)
     }
 
@@ -71,7 +72,8 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::open`]; `Memory` beyond the limit.
-    pub fn open_within(path: &Path, limit: u64) -> Result<Self> {
+    pub fn open_within(path: impl AsRef<Path>, limit: u64) -> Result<Self> {
+        let path = path.as_ref();
         let (file, len) = open(path)?;
         let left = limit.checked_sub(len).ok_or_else(|| external::too_large(path, limit))?;
         let mut folder = Folder::of(path, left)?;

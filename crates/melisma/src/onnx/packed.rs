@@ -9,7 +9,7 @@ use super::{Model, check, read, write};
 use crate::format::{DType, safetensors};
 use crate::pack::{self, Archive, ReadAt};
 use crate::runtime::memory::{Budget, Space};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Smaller tensors stay in the graph.
 const MIN_BYTES: usize = 4096;
@@ -43,7 +43,7 @@ impl Model {
             shape: tensor.shape.clone(),
             bytes,
         });
-        let source = safetensors::write(std::iter::once(graph).chain(weights).collect(), &[]);
+        let source = safetensors::encode(std::iter::once(graph).chain(weights).collect(), &[]);
         let mut packed = Vec::new();
         pack::pack(&source, &mut packed, options, &|_| {})?;
         Ok(packed)
@@ -58,7 +58,7 @@ impl Model {
         let free = budget.free(Space::Host);
         if archive.source_len() > free {
             let message = format!("unpacked it has {} bytes; {free} are free", archive.source_len());
-            return Err(Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }));
+            return Err(Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }));
         }
         archive.check_hash()?;
         // Unpacks one tensor at a time, so that memory never holds the whole file as well.
@@ -114,7 +114,7 @@ mod tests {
             let (plain, packed) = (model.to_bytes().unwrap(), model.to_packed(&options).unwrap());
             assert!(packed.len() < plain.len(), "{} of {}", packed.len(), plain.len());
             assert_eq!(Model::from_packed(&packed, &budget).unwrap(), model);
-            assert_eq!(Model::from_packed(&packed, &Budget::limited(100)).unwrap_err().kind(), Kind::Memory);
+            assert_eq!(Model::from_packed(&packed, &Budget::limited(100)).unwrap_err().kind(), ErrorKind::Memory);
             for len in [0, 7, 100, packed.len() / 2, packed.len() - 1] {
                 assert!(Model::from_packed(&&packed[..len], &budget).is_err());
             }

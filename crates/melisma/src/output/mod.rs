@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 pub use input::{protect, refuse_among, refuse_input};
 pub use place::target;
 pub(crate) use place::{adopt_rights, conceal};
@@ -276,7 +276,7 @@ fn hint(kind: io::ErrorKind) -> Option<&'static str> {
 }
 
 fn already(path: &Path) -> Error {
-    Error::new(Kind::Exists, format!("{}: the file exists already", path.display()))
+    Error::new(ErrorKind::Exists, format!("{}: the file exists already", path.display()))
         .with_hint(Remedy::Replace)
         .or_hint("choose another name")
 }
@@ -315,7 +315,7 @@ fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf], mode: u32) -> Resul
             return Ok(file);
         }
     }
-    Err(Error::new(Kind::Busy, format!("{}: another process is writing this file", path.display()))
+    Err(Error::new(ErrorKind::Busy, format!("{}: another process is writing this file", path.display()))
         .with_hint("wait for it to end, or choose another name"))
 }
 

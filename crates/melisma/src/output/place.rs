@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::Existing;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The most links in a row, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -34,7 +34,9 @@ pub fn target(path: &Path, existing: Existing) -> Result<PathBuf> {
 
 fn dangling(path: &Path, target: &Path) -> Error {
     let message = format!("{}: this link exists already, and leads to {}", path.display(), target.display());
-    Error::new(Kind::Exists, format!("{message}, which does not")).with_hint(Remedy::Replace).or_hint("remove the link")
+    Error::new(ErrorKind::Exists, format!("{message}, which does not"))
+        .with_hint(Remedy::Replace)
+        .or_hint("remove the link")
 }
 
 /// Gives `file` the permissions of the file or folder `old` that it is going to replace, and its owner

@@ -84,7 +84,7 @@ fn bad_places_give_a_hint() {
 #[test]
 fn a_full_disk_is_an_error_with_a_hint() {
     let full = write(Path::new("/dev/full"), &[0; 1 << 20], Existing::Refuse).unwrap_err();
-    assert_eq!(full.kind(), Kind::Io);
+    assert_eq!(full.kind(), ErrorKind::Io);
     assert!(full.hint().unwrap().contains("free some space"), "{full}");
 }
 
@@ -97,7 +97,7 @@ fn a_file_that_appears_meanwhile_is_not_replaced() {
         file.write_all(b"ours").unwrap();
         make(&path).unwrap();
         let refused = file.commit().unwrap_err();
-        assert!(refused.kind() == Kind::Exists && refused.to_string().ends_with("exists already"), "{refused}");
+        assert!(refused.kind() == ErrorKind::Exists && refused.to_string().ends_with("exists already"), "{refused}");
         assert!(std::fs::read(&path).is_ok_and(|bytes| bytes == b"theirs") || path.read_link().is_ok());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         std::fs::remove_file(&path).unwrap();
@@ -112,7 +112,10 @@ fn links_are_followed() {
     symlink("deep/two", at("one")).unwrap();
     symlink("../three", at("deep/two")).unwrap();
     let refused = write(&at("one"), b"x", Existing::Refuse).unwrap_err();
-    assert!(refused.kind() == Kind::Exists && refused.to_string().contains("this link exists already"), "{refused}");
+    assert!(
+        refused.kind() == ErrorKind::Exists && refused.to_string().contains("this link exists already"),
+        "{refused}"
+    );
     assert!(!at("three").exists());
     for text in ["first", "second"] {
         write(&at("one"), text.as_bytes(), Existing::Replace).unwrap();

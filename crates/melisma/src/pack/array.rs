@@ -10,7 +10,7 @@ use super::writer::{Options, pack};
 use crate::format::read_at::ends_at;
 use crate::format::safetensors::HeaderJson;
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The tensor's name in the packed bytes.
 const NAME: &str = "array";
@@ -132,10 +132,10 @@ pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> 
     };
     archive.check_hash()?;
     let len =
-        usize::try_from(entry.len()).map_err(|_| Error::new(Kind::Memory, "an array beyond the address space"))?;
+        usize::try_from(entry.len()).map_err(|_| Error::new(ErrorKind::Memory, "an array beyond the address space"))?;
     let mut bytes = Vec::new();
     // The length comes from the file, so a failed allocation is an error, not an abort.
-    bytes.try_reserve_exact(len).map_err(|_| Error::new(Kind::Memory, format!("no memory for {len} bytes")))?;
+    bytes.try_reserve_exact(len).map_err(|_| Error::new(ErrorKind::Memory, format!("no memory for {len} bytes")))?;
     archive.unpack_tensor(&entry.name, &mut bytes, melisma_kernels::available_threads())?;
     Ok(Array { dtype: Cow::Owned(entry.dtype.clone()), shape: entry.shape.clone(), bytes: Cow::Owned(bytes) })
 }

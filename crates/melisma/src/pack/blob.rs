@@ -7,7 +7,7 @@ use super::VERSION;
 use super::layout::{Layout, TILE_SIZES};
 use super::storage::{ReadAt, read};
 use crate::format::safetensors::TensorEntry;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 4] = *b"MLPK";
 /// Bytes before the first record.
@@ -111,12 +111,15 @@ fn check_header(stored: &[u8], tensor: &TensorEntry) -> Result<(Layout, Content)
         return Err(Error::corrupt("this is not a packed tensor"));
     }
     if u32::from(stored[4]) != VERSION {
-        return Err(Error::new(Kind::Version, format!("format version {}; this build reads {VERSION}", stored[4])));
+        return Err(Error::new(
+            ErrorKind::Version,
+            format!("format version {}; this build reads {VERSION}", stored[4]),
+        ));
     }
     let content = match stored[6] {
         0 => Content::Plain,
         1 => Content::Delta,
-        other => return Err(Error::new(Kind::Version, format!("content {other}, which is not known"))),
+        other => return Err(Error::new(ErrorKind::Version, format!("content {other}, which is not known"))),
     };
     let tile_size = u32::from_le_bytes([stored[8], stored[9], stored[10], stored[11]]);
     if !TILE_SIZES.contains(&tile_size) {

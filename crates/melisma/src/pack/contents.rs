@@ -6,7 +6,7 @@ use super::storage::ReadAt;
 use super::trailer::Trailer;
 use super::{TRAILER, VERSION, VERSION_KEY};
 use crate::format::safetensors::{Header, TensorEntry};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The header, trailer and indices of a packed file. For a file of many tensors, reading them is most of the work of
 /// opening it; one copy serves every [`Archive`](super::Archive) of that file.
@@ -83,7 +83,7 @@ impl Headers {
             }
             Some(version) if version != VERSION.to_string() => {
                 let message = format!("format version `{version}`; this build reads {VERSION}");
-                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
+                return Err(Error::new(ErrorKind::Version, message).with_hint("a newer version of Melisma may read it"));
             }
             Some(_) => {}
         }

@@ -5,7 +5,7 @@ use melisma_kernels::rans::{SEGMENT_STEP, Segments, index_len};
 
 use super::blob::{ALIGN, Blob};
 use super::storage::{ReadAt, read};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The tensor's name. It comes right before the trailer.
 pub(super) const NAME: &str = "__melisma_index__";
@@ -50,7 +50,7 @@ impl GpuIndex {
         }
         if number(4) != VERSION {
             let message = format!("format version {}; this build reads {VERSION}", number(4));
-            return Err(Error::new(Kind::Version, message));
+            return Err(Error::new(ErrorKind::Version, message));
         }
         let segment = number(8);
         if segment == 0 || !segment.is_multiple_of(SEGMENT_STEP) {

@@ -4,7 +4,7 @@
 use super::trailer::Trailer;
 use super::{TRAILER, VERSION, VERSION_KEY, blob, gpu_index};
 use crate::format::safetensors::{Header, HeaderJson, TensorEntry};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The most bytes that the packed file's header can take, a multiple of the blob alignment.
 pub(super) fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u32>) -> u64 {
@@ -27,7 +27,7 @@ pub(super) fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> R
     let mut bytes = (header_len - 8).to_le_bytes().to_vec();
     bytes.extend_from_slice(json.finish().as_bytes());
     if bytes.len() as u64 > header_len {
-        return Err(Error::new(Kind::Check, "the header outgrew the room that was kept for it"));
+        return Err(Error::new(ErrorKind::Check, "the header outgrew the room that was kept for it"));
     }
     bytes.resize(header_len as usize, b' ');
     Ok(bytes)

@@ -33,7 +33,8 @@ impl Index {
     ///
     /// # Errors
     /// A file cannot be read, or the index and its shards do not belong together.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let wrong = |message: String| Error::corrupt(format!("{}: {message}", path.display()));
         let text = read_text(path, MAX_INDEX)?;
         let mut rest: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
@@ -91,7 +92,13 @@ impl Index {
     ///
     /// # Errors
     /// Those of `renamed`, or the file cannot be written, or exists and may not be replaced.
-    pub fn write(&self, path: &Path, renamed: impl Fn(&str) -> Result<String>, existing: Existing) -> Result<()> {
+    pub fn write(
+        &self,
+        path: impl AsRef<Path>,
+        renamed: impl Fn(&str) -> Result<String>,
+        existing: Existing,
+    ) -> Result<()> {
+        let path = path.as_ref();
         let map = self.map.iter().map(|(name, shard)| Ok((name.clone(), json!(renamed(shard)?))));
         let mut all = self.rest.clone();
         all["weight_map"] = map.collect::<Result<_>>()?;
@@ -145,7 +152,8 @@ fn tensor_names(file: &File) -> Result<Vec<String>> {
 }
 
 /// The default name of the packed file of `source`.
-pub fn packed_path(source: &Path) -> PathBuf {
+pub fn packed_path(source: impl AsRef<Path>) -> PathBuf {
+    let source = source.as_ref();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     source.with_file_name(format!("{stem}.packed.safetensors"))
 }
@@ -154,7 +162,8 @@ pub fn packed_path(source: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The file cannot be read, or is a directory or a device.
-pub fn open(path: &Path) -> Result<File> {
+pub fn open(path: impl AsRef<Path>) -> Result<File> {
+    let path = path.as_ref();
     let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that you may read it");
     let file = File::open(path).map_err(failed)?;
     let data = file.metadata().map_err(failed)?;

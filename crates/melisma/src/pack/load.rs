@@ -16,7 +16,7 @@ use super::storage::ReadAt;
 use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::thread;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Alignment of tensors in device memory.
 const ALIGN: usize = 256;
@@ -166,7 +166,7 @@ impl Loader {
             starts.push(end);
             let next = usize::try_from(tensor.len()).ok().and_then(|len| end.checked_add(len));
             let next = next.and_then(|next| next.checked_next_multiple_of(ALIGN));
-            end = next.ok_or_else(|| Error::new(Kind::Memory, "a model larger than the address space"))?;
+            end = next.ok_or_else(|| Error::new(ErrorKind::Memory, "a model larger than the address space"))?;
         }
         Ok(Loaded { buffer: self.buffer(end)?, tensors: header.tensors.clone(), starts })
     }
@@ -211,7 +211,7 @@ impl Loader {
             };
             let workers: Vec<_> = self.slots.iter_mut().map(&mut start).collect();
             let outcome = |worker: Result<std::thread::ScopedJoinHandle<'_, Result<()>>>| {
-                worker?.join().unwrap_or_else(|_| Err(Error::new(Kind::Check, "a loading thread ended early")))
+                worker?.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Check, "a loading thread ended early")))
             };
             // All workers are joined before an error is returned.
             let outcomes: Vec<Result<()>> = workers.into_iter().map(outcome).collect();

@@ -9,7 +9,7 @@ use super::layout::{Layout, TILE_SIZES};
 use super::tile_size;
 use crate::format::safetensors::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Blocks for hashing and writing files.
 const BLOCKS: u64 = (1 << 20) + (1 << 18);
@@ -67,7 +67,8 @@ pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
 /// The error for a limit below `needed`.
 pub(super) fn refused(needed: u64, limit: u64) -> Error {
     let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
-    Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
+    Error::new(ErrorKind::Memory, message)
+        .with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
 }
 
 /// Resizes `bytes` to `len` without spare capacity, which the budget would not count.
@@ -206,7 +207,7 @@ mod tests {
             assert!(held.bytes() <= limit);
         }
         let error = need.workers(4, &Budget::new(149, 0)).unwrap_err();
-        assert_eq!(error.kind(), Kind::Memory);
+        assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
         assert_eq!(error.remedies(), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
     }

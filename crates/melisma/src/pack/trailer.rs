@@ -4,7 +4,7 @@
 use super::VERSION;
 use super::storage::{ReadAt, read};
 use crate::format::safetensors::Header;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"MELISMA\n";
 /// Bytes before the source's header.
@@ -57,7 +57,7 @@ impl Trailer {
         }
         if number(8) != u64::from(VERSION) {
             let message = format!("format version {}; this build reads {VERSION}", number(8));
-            return Err(Error::new(Kind::Version, message));
+            return Err(Error::new(ErrorKind::Version, message));
         }
         let (length, json) = header.split_at(8);
         if length != (json.len() as u64).to_le_bytes() {

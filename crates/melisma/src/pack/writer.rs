@@ -16,7 +16,7 @@ use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION_KEY, gpu_index, memory, tile_size};
 use crate::format::safetensors::Header;
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Packing options. The result does not depend on the number of threads.
 #[derive(Clone, Copy)]
@@ -319,7 +319,7 @@ fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn F
         Ok(())
     })
     .map_err(|error| {
-        Error::new(Kind::Check, format!("what was written does not verify: {error}")).with_source(error)
+        Error::new(ErrorKind::Check, format!("what was written does not verify: {error}")).with_source(error)
     })?;
     Ok(hash)
 }

@@ -12,7 +12,7 @@ use crate::{Error, Remedy, Result};
 /// missing, this fails.
 ///
 /// # Errors
-/// [`Kind::Device`](crate::Kind) if the requested GPU is unusable; another kind if `MELISMA_ISA`
+/// [`ErrorKind::Device`](crate::ErrorKind) if the requested GPU is unusable; another kind if `MELISMA_ISA`
 /// names an unknown or unavailable instruction set.
 pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
@@ -59,14 +59,14 @@ pub fn host_threads(device: &Device) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     #[test]
     fn an_explicit_gpu_is_never_replaced() {
         let on_cpu = select(DeviceRequest::Cpu, Threads::Count(3)).unwrap();
         assert!(matches!(on_cpu, Device::Cpu(Cpu { threads: 3, .. })));
         let error = select(DeviceRequest::Cuda(9999), Threads::Auto).unwrap_err();
-        assert_eq!(error.kind(), Kind::Device);
+        assert_eq!(error.kind(), ErrorKind::Device);
         assert!(error.to_string().starts_with("cuda:9999: "), "{error}");
         assert!(error.hint().is_some());
     }

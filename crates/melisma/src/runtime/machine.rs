@@ -30,7 +30,7 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the facts.
-    pub fn look() -> Self {
+    pub fn detect() -> Self {
         let memory = read_to_string("/proc/meminfo").unwrap_or_default();
         let limit = read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
         Self {
@@ -126,7 +126,8 @@ pub fn peak_resident_bytes() -> Option<u64> {
 }
 
 /// Number and total size of the files below `directory`; zeros if it does not exist.
-pub fn disk_use(directory: &Path) -> (u64, u64) {
+pub fn disk_use(directory: impl AsRef<Path>) -> (u64, u64) {
+    let directory = directory.as_ref();
     let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
     entries.flatten().fold((0, 0), |(files, bytes), entry| match entry.metadata() {
         Ok(data) if data.is_dir() => {
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn free_memory_is_some_of_it() {
-        let machine = Machine::look();
+        let machine = Machine::detect();
         assert!(free_bytes() <= machine.memory_bytes, "{:?}", free_bytes());
         assert_eq!(cached("anon 5\ninactive_file 4096\n"), Some(4096));
         assert!(peak_resident_bytes_of(std::process::id()) >= Some(1 << 20) || machine.memory_bytes.is_none());

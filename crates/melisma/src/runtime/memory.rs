@@ -47,7 +47,7 @@ pub struct Available {
 
 impl Available {
     /// Reads the current figures.
-    pub fn look(device: &Device) -> Self {
+    pub fn detect(device: &Device) -> Self {
         let (device, is_shared) = match device {
             Device::Cpu(_) => (None, false),
             Device::Cuda(cuda) => (cuda.memory().ok().map(|(free, _)| free), cuda.shares_memory()),
@@ -89,7 +89,7 @@ pub struct Needed {
 
 /// The budget of [`Available::budget`] for the current state of `device`.
 pub fn budget(limit: Limit, device: &Device) -> Budget {
-    Available::look(device).budget(limit)
+    Available::detect(device).budget(limit)
 }
 
 /// Memory held by all calls of one scope, per space in the order of [`Space::ALL`].
@@ -150,7 +150,7 @@ impl MemoryTracker {
     /// Counts `bytes` like [`Budget::reserve`].
     ///
     /// # Errors
-    /// [`Kind::Memory`](crate::Kind) when the limit would be exceeded.
+    /// [`ErrorKind::Memory`](crate::ErrorKind) when the limit would be exceeded.
     pub fn reserve(&self, space: Space, bytes: u64) -> Result<Reservation> {
         self.budget.reserve(space, bytes)
     }
@@ -289,7 +289,7 @@ fn resident_text(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
 
     #[test]
     fn scopes_nest_and_keep_their_own_peaks() {
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(budget.limit(Space::Host), Some(5 << 30));
         let _model = budget.reserve(Space::Device, 3 << 30).unwrap();
         assert_eq!(budget.free(Space::Host), 2 << 30, "both take from the same memory");
-        assert_eq!(budget.reserve(Space::Host, 3 << 30).unwrap_err().kind(), Kind::Memory);
+        assert_eq!(budget.reserve(Space::Host, 3 << 30).unwrap_err().kind(), ErrorKind::Memory);
         let small = Available { total: Some(1 << 30), host: Some(512 << 20), ..board };
         assert_eq!(small.budget(none).limit(Space::Device), Some(256 << 20), "at least 256 MiB stay");
         let asked = Limit(std::num::NonZeroU64::new(7 << 30));
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn refuses_beyond_the_limit_and_says_so_in_the_table() {
         let tracker = MemoryTracker::new(budget(Limit(std::num::NonZeroU64::new(1 << 20)), &Device::cpu().unwrap()));
-        assert_eq!(tracker.reserve(Space::Host, (1 << 20) + 1).unwrap_err().kind(), Kind::Memory);
+        assert_eq!(tracker.reserve(Space::Host, (1 << 20) + 1).unwrap_err().kind(), ErrorKind::Memory);
         tracker.device_reports("cuda:0", 3 << 30);
         drop(tracker.scope("decode"));
         let text = tracker.summary().to_string();

@@ -3,7 +3,7 @@
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::{Budget, Queue, Tensor, convert};
 
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The results of the check.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +23,7 @@ impl SelfCheck {
     /// Runs both checks on `queue`.
     ///
     /// # Errors
-    /// [`Kind::Check`] if a result is wrong; other kinds if the device fails or `budget` is
+    /// [`ErrorKind::Check`] if a result is wrong; other kinds if the device fails or `budget` is
     /// exceeded.
     pub fn run(queue: &Queue, budget: &Budget) -> Result<Self> {
         let _span = tracing::info_span!("self_check").entered();
@@ -31,7 +31,7 @@ impl SelfCheck {
         round_trip(queue, budget)?;
         if check.matmul_error > TOLERANCE {
             let message = format!("{}: matmul is off by {:e}, more than rounding", queue.device(), check.matmul_error);
-            let error = Error::new(Kind::Check, message).with_hint("update the driver");
+            let error = Error::new(ErrorKind::Check, message).with_hint("update the driver");
             return Err(error.or_hint(Remedy::use_device(&["cpu"])));
         }
         Ok(check)
@@ -67,7 +67,10 @@ fn round_trip(queue: &Queue, budget: &Budget) -> Result<()> {
     if on_device.to_vec::<i16>(queue)? == samples {
         return Ok(());
     }
-    Err(Error::new(Kind::Check, format!("{}: 16-bit samples do not survive a conversion to float", queue.device())))
+    Err(Error::new(
+        ErrorKind::Check,
+        format!("{}: 16-bit samples do not survive a conversion to float", queue.device()),
+    ))
 }
 
 #[cfg(test)]

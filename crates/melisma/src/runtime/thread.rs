@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Starts a thread called `name`.
 ///
@@ -60,7 +60,7 @@ pub fn probe(n: usize) -> Result<()> {
 
 /// The error for a thread that the system refuses.
 pub fn refused(error: io::Error) -> Error {
-    Error::new(Kind::Device, format!("a thread cannot be started: {error}"))
+    Error::new(ErrorKind::Device, format!("a thread cannot be started: {error}"))
         .with_hint("use fewer threads")
         .or_hint("raise the limits on processes and memory: `ulimit -u` and `ulimit -v`")
 }

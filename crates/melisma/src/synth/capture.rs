@@ -51,7 +51,8 @@ impl Capture {
     ///
     /// # Errors
     /// The rate is not 8 to 192 kHz, the folder cannot be created, or the thread cannot be started.
-    pub fn start(folder: &Path, sample_rate: u32) -> Result<Self> {
+    pub fn start(folder: impl AsRef<Path>, sample_rate: u32) -> Result<Self> {
+        let folder = folder.as_ref();
         check_rate(sample_rate)?;
         std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
         let block_len = (sample_rate / 100).max(1) as usize;
@@ -154,7 +155,7 @@ impl Ring {
         let peak = samples.iter().fold(0f32, |peak, sample| peak.max(sample.abs()));
         let n_wrong = samples.iter().filter(|sample| !sample.is_finite()).count();
         let clip = Clip { sample_rate: self.sample_rate, n_channels: 2, samples };
-        let bytes = wav::write(&clip, wav::SampleFormat::F32)?;
+        let bytes = wav::encode(&clip, wav::SampleFormat::F32)?;
         output::write(&self.folder.join("capture.wav"), &bytes, Existing::Replace)?;
         let facts = json!({
             "first_sample": first * self.block_len as u64,
@@ -184,7 +185,7 @@ mod tests {
             capture.push(part, part);
         }
         capture.finish().unwrap();
-        let clip = wav::read(&std::fs::read(path.join("capture.wav")).unwrap()).unwrap().to_clip();
+        let clip = wav::decode(&std::fs::read(path.join("capture.wav")).unwrap()).unwrap().to_clip();
         let left: Vec<f32> = clip.samples.chunks(2).map(|frame| frame[0]).collect();
         assert_eq!(left, samples[80 * 233..80 * 333]);
         let facts: serde_json::Value =

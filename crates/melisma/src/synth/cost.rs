@@ -10,7 +10,7 @@ use crate::config::Threads;
 use crate::runtime::device::{self, DeviceRequest};
 use crate::runtime::memory::Budget;
 use crate::text::duration;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Where the CPU takes less than this, no GPU is looked for.
 const START_SECONDS: f64 = 0.5;
@@ -100,7 +100,7 @@ pub fn choose_device(
 fn compare(cpu: &Device, budget: &Budget, work: f64) -> Result<(Option<Device>, String)> {
     let show = |seconds: f64| duration::show(Duration::from_secs_f64(seconds));
     let on_cpu = match Cost::measure(cpu, budget) {
-        Err(error) if error.kind() == Kind::Memory => {
+        Err(error) if error.kind() == ErrorKind::Memory => {
             return Ok((None, "the memory limit leaves no room to measure".to_owned()));
         }
         cost => cost?.of(work),

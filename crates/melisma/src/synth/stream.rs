@@ -127,7 +127,8 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Capture::start`].
-    pub fn capture_to(&mut self, folder: &Path) -> Result<()> {
+    pub fn capture_to(&mut self, folder: impl AsRef<Path>) -> Result<()> {
+        let folder = folder.as_ref();
         self.capture = Some(Capture::start(folder, self.engine.config().sample_rate)?);
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::TensorOptimizer;
 use crate::config::Chunking;
 use crate::runtime::memory::{Available, Space};
 use crate::text::size;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Work that needs less skips looking up the machine's free memory.
 const SMALL_BYTES: u64 = 8 << 20;
@@ -16,7 +16,7 @@ impl TensorOptimizer {
     /// memory, including widened copies.
     ///
     /// # Errors
-    /// [`Kind::Memory`] if not even one row fits, or if chunking is off and not all of them do.
+    /// [`ErrorKind::Memory`] if not even one row fits, or if chunking is off and not all of them do.
     pub(super) fn rows(&self, space: Space, (n_rows, row_bytes): (usize, usize)) -> Result<usize> {
         let (chunking, free) =
             (self.policy().chunking, self.free(space, (n_rows as u64).saturating_mul(row_bytes as u64)));
@@ -45,7 +45,7 @@ impl TensorOptimizer {
         let available = match self.available {
             Some(available) => available,
             None if bytes < SMALL_BYTES => return limit,
-            None => Available::look(&self.queue().device()),
+            None => Available::detect(&self.queue().device()),
         };
         limit.min(available.free(space).unwrap_or(u64::MAX))
     }
@@ -55,7 +55,7 @@ fn refused(free: u64, space: Space, (n_rows, row_bytes): (usize, usize)) -> Erro
     let needed = size::show((n_rows as u64).saturating_mul(row_bytes as u64));
     let message =
         format!("{} memory: {n_rows} rows need {needed} to work in, {} are free", space.name(), size::show(free));
-    let (error, raise) = (Error::new(Kind::Memory, message), Remedy::RaiseMemoryLimit { least: None });
+    let (error, raise) = (Error::new(ErrorKind::Memory, message), Remedy::RaiseMemoryLimit { least: None });
     match n_rows {
         0 | 1 => error.with_hint(raise),
         _ => error

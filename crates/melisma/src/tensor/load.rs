@@ -9,7 +9,7 @@ use melisma_kernels::{DType, Device, I24, Tensor};
 use super::TensorOptimizer;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::pack::{self, Archive, Header, ReadAt, TensorEntry};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A weight file: `.safetensors`, packed or not, or a PyTorch checkpoint.
 #[derive(Debug)]
@@ -31,7 +31,8 @@ impl Weights {
     ///
     /// # Errors
     /// The file does not exist, or does not contain weights.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let format = if pack::is_checkpoint(&file) {
             Format::Checkpoint
@@ -47,7 +48,7 @@ impl Weights {
     /// to live tensors: a tensor that was dropped or whose memory was freed does not count.
     ///
     /// # Errors
-    /// [`Kind::Memory`] if a tensor does not fit next to the live ones; `Unsupported` for
+    /// [`ErrorKind::Memory`] if a tensor does not fit next to the live ones; `Unsupported` for
     /// unsupported element types; errors of `take`; and errors in the file's format. The message
     /// names the tensor.
     pub fn load(&self, optimizer: &TensorOptimizer, mut take: impl FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
@@ -118,7 +119,7 @@ fn filled(
     fill: impl FnOnce(&mut [u8]) -> Result<()>,
 ) -> Result<Tensor> {
     let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
-    let shape = shape.ok_or_else(|| Error::new(Kind::Memory, format!("shape {:?}", entry.shape)))?;
+    let shape = shape.ok_or_else(|| Error::new(ErrorKind::Memory, format!("shape {:?}", entry.shape)))?;
     let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype(&entry.dtype)?, &shape)?;
     fill(host_bytes(&mut tensor)?)?;
     Ok(tensor)

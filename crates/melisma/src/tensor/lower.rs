@@ -6,7 +6,7 @@ use melisma_kernels::{DType, Element, Isa, Tensor, View, convert};
 
 use super::TensorOptimizer;
 use crate::runtime::device::{Device, Queue};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Elements per pass through the float buffer.
 const BLOCK: usize = 4096;
@@ -17,7 +17,7 @@ pub fn to(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<T
         Some(Ok(converted)) => place(optimizer, converted),
         Some(Err((index, value))) => {
             let message = format!("element {index} is {value}, which {} cannot hold", dtype.name());
-            Err(Error::new(Kind::Check, message).with_hint("scale the values, or use bf16 or f32"))
+            Err(Error::new(ErrorKind::Check, message).with_hint("scale the values, or use bf16 or f32"))
         }
         None => place(optimizer, tensor),
     }

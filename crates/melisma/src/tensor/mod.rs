@@ -106,7 +106,7 @@ impl TensorOptimizer {
     /// given. Only floats are converted.
     ///
     /// # Errors
-    /// [`Kind::Check`](crate::Kind) if `dtype` cannot represent a finite value of the tensor; under
+    /// [`ErrorKind::Check`](crate::ErrorKind) if `dtype` cannot represent a finite value of the tensor; under
     /// the policy, that tensor keeps its type instead. `Unsupported` for a `dtype` that is not a
     /// float type; `Memory` if the limit is exceeded.
     pub fn optimize_tensor(&self, tensor: Tensor, dtype: impl Into<Option<DType>>) -> Result<Tensor> {

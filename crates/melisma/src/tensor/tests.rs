@@ -7,7 +7,7 @@ use crate::config::policy::Placement;
 use crate::config::{Chunking, Profile};
 use crate::config::{Environment, Sources};
 use crate::runtime::memory::{Budget, Space};
-use crate::{Kind, pack};
+use crate::{ErrorKind, pack};
 
 /// Tools from the golden YAML file with replaced text and these variables.
 fn seed<const N: usize>(replaced: [(&str, &str); N], variables: &[(&str, &str)]) -> TensorOptimizer {
@@ -110,7 +110,7 @@ fn chunks_follow_the_memory_that_is_free() {
     );
     assert!(short.1 == whole.1, "chunks change no bit");
     let refused = product(&with(Some(100))).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Memory);
+    assert_eq!(refused.kind(), ErrorKind::Memory);
     assert!(refused.to_string().contains("1 rows need 128B to work in, 100B are free"), "{refused}");
 }
 
@@ -165,7 +165,7 @@ fn values_beyond_fp16_are_never_lost() {
     let large = || Tensor::from_slice(optimizer.memory().budget(), &[1.0f32, 70_000.0], &[2]).unwrap();
     assert_eq!(optimizer.optimize_tensor(large(), None).unwrap().dtype(), DType::F32);
     let refused = optimizer.optimize_tensor(large(), DType::F16).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Check);
+    assert_eq!(refused.kind(), ErrorKind::Check);
     assert_eq!(refused.to_string(), "element 1 is 70000, which f16 cannot hold");
     let infinite = Tensor::from_slice(optimizer.memory().budget(), &[f32::INFINITY], &[1]).unwrap();
     assert_eq!(optimizer.optimize_tensor(infinite, DType::F16).unwrap().dtype(), DType::F16);
@@ -185,12 +185,12 @@ fn memory_is_capped_and_chunks_make_room() {
         optimizer.mixed_precision(|scope| scope.matmul(&a, &b)).map(|y| floats(&y))
     };
     let refused = product(&emergency).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Memory);
+    assert_eq!(refused.kind(), ErrorKind::Memory);
     assert!(refused.hint().unwrap().contains("chunk_large_tensors"), "{refused}");
     assert_eq!(product(&field).unwrap(), product(&seed([], &[])).unwrap());
     assert!(field.memory().budget().usage(Space::Host).peak <= 800_000);
     let too_large = Tensor::new(&Device::cpu().unwrap(), field.memory().budget(), DType::F32, &[1 << 20]);
-    assert_eq!(too_large.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(too_large.unwrap_err().kind(), ErrorKind::Memory);
 }
 
 #[test]
@@ -288,11 +288,11 @@ fn large_files_are_loaded_under_a_small_limit() {
             Ok(())
         });
         let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), Kind::Memory);
+        assert_eq!(refused.kind(), ErrorKind::Memory);
         assert!(refused.to_string().contains("layer."), "{refused}");
     }
     let missing = Weights::open(&directory.path().join("none")).unwrap_err();
-    assert_eq!(missing.kind(), Kind::Io);
+    assert_eq!(missing.kind(), ErrorKind::Io);
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn slices_are_changed_like_tensors() {
             check::<half::bf16>(&optimizer, operation);
         }
         let error = optimizer.combine_slices(Operation::Add, &mut [1.0f32], Values::Each(&[])).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::InvalidArgument, "1 and 0 elements"));
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidArgument, "1 and 0 elements"));
     }
     let limited = seed([("chunk_size: 512 ", "chunk_size: auto ")], &[("memory_limit", "1MiB")]);
     let (mut y, x) = (vec![f16::ONE; 1 << 18], vec![f16::ONE; 1 << 18]);
@@ -329,5 +329,5 @@ fn slices_are_changed_like_tensors() {
     limited.combine_slices(Operation::Multiply, &mut floats, Values::All(2.0)).unwrap();
     assert!(floats.iter().all(|&float| float == 2.0), "floats on the CPU need no memory");
     let refused = limited.combine_slices(Operation::Add, &mut vec![f16::ONE; 1 << 16], Values::All(2.0)).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Memory);
+    assert_eq!(refused.kind(), ErrorKind::Memory);
 }

@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 6] = [
 /// Parses `text` to the nanosecond.
 ///
 /// # Errors
-/// [`Kind::InvalidArgument`](crate::Kind) for a missing number, an unknown unit, or more than about
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind) for a missing number, an unknown unit, or more than about
 /// 584 years.
 pub fn parse(text: &str) -> Result<Duration> {
     let (number, unit) = split_unit(text.trim());

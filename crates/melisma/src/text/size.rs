@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 9] = [
 /// of bytes.
 ///
 /// # Errors
-/// [`Kind::InvalidArgument`](crate::Kind) for a missing number, an unknown unit, a fractional
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind) for a missing number, an unknown unit, a fractional
 /// number of bytes, or more than `u64::MAX`.
 pub fn parse(text: &str) -> Result<u64> {
     let (number, unit) = split_unit(text.trim());

@@ -90,7 +90,7 @@ impl Case {
         };
         Self {
             name: format!("{model_name}, {clip}"),
-            samples: wav::read(&sound).unwrap().to_clip().samples,
+            samples: wav::decode(&sound).unwrap().to_clip().samples,
             levels: (0..model.config().vq_strides.len()).map(level).collect(),
         }
     }

@@ -23,15 +23,15 @@ fn files_rates_and_channels() {
             let _ = resample_with(few, from, to, |_| Ok(()));
             resample(few, from, to).map(drop)
         });
-        each!(calls, "wav::write", sample_rate in RATES, n_channels in channels(), format in [SampleFormat::U8, SampleFormat::S24, SampleFormat::F64] => {
+        each!(calls, "wav::encode", sample_rate in RATES, n_channels in channels(), format in [SampleFormat::U8, SampleFormat::S24, SampleFormat::F64] => {
             let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
-            let _ = (clip.n_frames(), clip.seconds(), clip.downmix(), wav::write(&clip, format));
+            let _ = (clip.n_frames(), clip.seconds(), clip.downmix(), wav::encode(&clip, format));
             let mut writer = wav::Writer::new(Cursor::new(Vec::new()), sample_rate, n_channels, format)?;
             writer.write(samples)
         });
-        each!(calls, "flac::write", sample_rate in RATES, n_channels in channels() => {
+        each!(calls, "flac::encode", sample_rate in RATES, n_channels in channels() => {
             let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
-            let _ = flac::write(&clip, flac::Depth::S16);
+            let _ = flac::encode(&clip, flac::Depth::S16);
             let mut writer = flac::Writer::piped(Vec::new(), sample_rate, n_channels, flac::Depth::S24)?;
             writer.write(samples)
         });
@@ -63,7 +63,7 @@ fn places_in_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.wav");
     let clip = Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.1; 160] };
-    std::fs::write(&path, wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(&path, wav::encode(&clip, SampleFormat::S16).unwrap()).unwrap();
     each!(calls, "Source::reopen", sample_rate in RATES, n_original in PLACES, channel in COUNTS => {
         let target = Target { sample_rate, channel: Channel::One(channel), rates: Rates::Any };
         let _ = Source::open(&path, target).map(drop);
@@ -130,9 +130,9 @@ fn spectrograms() {
     for scale in [MelScale::Htk, MelScale::Kaldi, MelScale::Slaney] {
         each!(calls, "MelScale", value in FLOATS => (scale.mel(value), scale.hz(value)));
     }
-    each!(calls, "picture::write", f in COUNTS, t in COUNTS, value in FLOATS => {
+    each!(calls, "picture::encode", f in COUNTS, t in COUNTS, value in FLOATS => {
         let mel = Spectrogram { shape: [f, t], values: Values::F32(vec![float(value); 2]) };
-        (picture::write(&mel, &base()).len(), picture::write_plain(&mel, &base()).len())
+        (picture::encode(&mel, &base()).len(), picture::encode_plain(&mel, &base()).len())
     });
     each!(calls, "fidelity::Meter::new", rate in RATES => {
         let _ = fidelity::Meter::needed(context.device(), &Budget::limited(1 << 28), rate);

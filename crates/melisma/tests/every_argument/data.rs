@@ -24,7 +24,7 @@ fn numbers_as_text_and_bytes() {
     each!(calls, "size::show", n in PLACES => (size::show(n), size::exact(n), text::count(n, "file")));
     each!(calls, "duration::show", n in PLACES => duration::show(Duration::new(n, 999_999_999)));
     each!(calls, "realtime", audio in FLOATS, wall in FLOATS => text::realtime(audio, wall));
-    each!(calls, "png::write", width in COUNTS, height in COUNTS => png::write(width, height, &[1; 12]).len());
+    each!(calls, "png::encode", width in COUNTS, height in COUNTS => png::encode(width, height, &[1; 12]).len());
     each!(calls, "npy::header", a in COUNTS, b in COUNTS => npy::header("<f4", &[a, b]).len());
     each!(calls, "safetensors::header", align in [0, 1, 2, 64, 4096] => safetensors::header("{}".to_owned(), align).len());
     each!(calls, "safetensors::Header::parse", len in PLACES => safetensors::Header::parse(b"{}", len).map(drop));

@@ -21,7 +21,7 @@ pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Resu
     let is_gpu = matches!(place.device, Device::Cuda(_));
     let n_files = if is_gpu { FILES_CUDA } else { FILES };
     let clip = Clip::mono(bench.shape.config.sampling_rate, bench.samples.clone());
-    let content = wav::write(&clip, wav::SampleFormat::S16)?;
+    let content = wav::encode(&clip, wav::SampleFormat::S16)?;
     let corpus = Corpus::of(n_files, is_gpu, |_| &content)?;
     let output = corpus.folder().join("tokens.safetensors");
     let mut times = Vec::new();

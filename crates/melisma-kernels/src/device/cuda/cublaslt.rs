@@ -3,7 +3,7 @@
 use cudarc::cublaslt::{result as lt, sys};
 
 use super::library::{Library, require};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The library's handle.
 #[derive(Debug)]
@@ -35,9 +35,9 @@ impl Drop for CublasLt {
 /// The error for a failed library call that should have done `what`.
 pub(crate) fn cublaslt_failed(what: &str, error: lt::CublasError) -> Error {
     let kind = match error.0 {
-        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Kind::Memory,
-        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => Kind::Unsupported,
-        _ => Kind::Device,
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => ErrorKind::Memory,
+        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => ErrorKind::Unsupported,
+        _ => ErrorKind::Device,
     };
     Error::new(kind, format!("cuBLASLt could not {what}: {:?}", error.0))
 }

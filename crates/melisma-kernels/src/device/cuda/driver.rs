@@ -2,12 +2,12 @@
 
 use cudarc::driver::{result, sys};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The error for a failed driver call that should have done `what`.
 pub(crate) fn failed(what: &str, error: result::DriverError) -> Error {
     let out_of_memory = error.0 == sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY;
-    let kind = if out_of_memory { Kind::Memory } else { Kind::Device };
+    let kind = if out_of_memory { ErrorKind::Memory } else { ErrorKind::Device };
     let name = error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned());
     let failure = Error::new(kind, format!("CUDA could not {what}: {name}"));
     if out_of_memory { failure.with_hint("use a smaller batch, or free device memory") } else { failure }

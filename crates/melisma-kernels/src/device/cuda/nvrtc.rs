@@ -13,7 +13,7 @@ use cudarc::nvrtc::sys;
 
 use super::library::{Library, require};
 use super::source::Source;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Contraction is off, so a multiply-add is fused only where the kernel asks for it.
 pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
@@ -121,7 +121,7 @@ fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
         // SAFETY: not null; error strings are static and null-terminated.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
-    Err(Error::new(Kind::Device, format!("NVRTC could not {what}: {reason}")))
+    Err(Error::new(ErrorKind::Device, format!("NVRTC could not {what}: {reason}")))
 }
 
 /// Our own texts contain no null bytes; a text with one would be cut there.

@@ -134,9 +134,9 @@ class Build:
                 report = self._builder.build(order)
                 return {key: report[key] for key in KEYS} | {"stamp": stamp([output])}
             except melisma.MelismaError as error:
-                if error.kind == "Exists" and not order["overwrite"]:
+                if error.kind == "exists" and not order["overwrite"]:
                     order["overwrite"] = True
-                elif error.kind != "Busy" or time.monotonic() - begun > PATIENCE_S:
+                elif error.kind != "busy" or time.monotonic() - begun > PATIENCE_S:
                     raise
                 else:
                     time.sleep(1)

@@ -19,7 +19,7 @@ class JobError(MelismaRuntimeError):
         lines = [what, *(f"  {said(fault)}" for fault in faults[:_SHOWN])]
         if len(faults) > _SHOWN:
             lines.append(f"  and {len(faults) - _SHOWN} more")
-        super().__init__("Unsupported", "\n".join(lines), hint)
+        super().__init__("unsupported", "\n".join(lines), hint)
         self.what, self.faults = what, faults
 
     def __reduce__(self) -> Any:

@@ -28,7 +28,7 @@ class Lock:
             if time.monotonic() - begun > patience_s:
                 owner = (self._folder.read("lock") or {}).get("owner", "unknown")
                 message = f"{self._folder.path}: another driver works on this job ({owner})"
-                raise MelismaValueError("Busy", message, "wait until it has finished, or stop it")
+                raise MelismaValueError("busy", message, "wait until it has finished, or stop it")
             time.sleep(0.2)
 
     def _try(self) -> bool:

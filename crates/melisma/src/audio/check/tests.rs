@@ -1,10 +1,10 @@
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 
 fn flac(n: usize) -> Vec<u8> {
     use crate::audio::{Clip, flac};
     let samples = (0..n).map(|i| ((i * i) as f32 * 1e-6).sin()).collect();
-    flac::write(&Clip::mono(16_000, samples), flac::Depth::S16).unwrap()
+    flac::encode(&Clip::mono(16_000, samples), flac::Depth::S16).unwrap()
 }
 
 fn check(bytes: &[u8]) -> Result<Option<u64>> {
@@ -26,7 +26,7 @@ fn a_flipped_bit_names_its_frame() {
     bad[middle] ^= 4;
     let error = check(&bad).unwrap_err();
     assert!(error.to_string().contains("frame at sample 4096"), "{error}");
-    assert_eq!(check(&good[..good.len() - 1]).unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(check(&good[..good.len() - 1]).unwrap_err().kind(), ErrorKind::Corrupt);
     assert!(check(&[&good[..], b"more"].concat()).is_err());
 }
 
@@ -64,8 +64,8 @@ fn mp3_frames_are_counted_against_the_header() {
     let walk = |bytes: &[u8]| mpeg::whole_mp3(&mut Window::new(bytes));
     let sound = [frame(&[1]), frame(&[2])].concat();
     walk(&[info(2), sound.clone()].concat()).unwrap();
-    assert_eq!(walk(&[info(5), sound.clone()].concat()).unwrap_err().kind(), Kind::Truncated);
-    assert_eq!(walk(&[info(1), sound].concat()).unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(walk(&[info(5), sound.clone()].concat()).unwrap_err().kind(), ErrorKind::Truncated);
+    assert_eq!(walk(&[info(1), sound].concat()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn declared_bytes_say_whether_an_mp3_frame_is_missing() {
         walk(n_frames, n_bytes).unwrap();
     }
     let error = walk(3, 4 * 417).unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (Kind::Truncated, "3 MP3 frames are declared, 2 are there"));
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Truncated, "3 MP3 frames are declared, 2 are there"));
 }
 
 /// Ogg pages of one packet each, with these granule positions.
@@ -108,7 +108,7 @@ fn ogg_clocks_do_not_go_back() {
     for (granules, back) in [([0, 500, 499], 499), ([0, 500, 0], 0), ([0, 500, -1], -1), ([0, 500, i64::MIN], i64::MIN)]
     {
         let error = check(&granules).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!(error.to_string(), format!("the clock of an Ogg page goes back to {back}, after sample 500"));
     }
     // No packet ends on the second page: its only segment is a full one.
@@ -132,7 +132,7 @@ fn adts_frames_follow_each_other() {
     let mut bad = good.clone();
     bad[20] ^= 1;
     assert_eq!(walk(&bad).unwrap_err().to_string(), "no frame begins at byte 20, at sample 1024");
-    assert_eq!(walk(&good[..50]).unwrap_err().kind(), Kind::Truncated);
+    assert_eq!(walk(&good[..50]).unwrap_err().kind(), ErrorKind::Truncated);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use super::{Format, whole};
 use crate::runtime::thread;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Blocks that the check may lag behind.
 const MAX_LAG: usize = 16;
@@ -75,7 +75,7 @@ impl Watch {
     pub(in crate::audio) fn explain(&mut self, error: Error) -> Error {
         // The pipe is cut off here, so a check that finds only that found nothing.
         match self.join() {
-            Err(found) if found.kind() == Kind::Corrupt => found,
+            Err(found) if found.kind() == ErrorKind::Corrupt => found,
             _ => error,
         }
     }

@@ -214,7 +214,7 @@ impl<W: Write + Seek> Writer<W> {
 ///
 /// # Errors
 /// Those of [`Writer::new`].
-pub fn write(clip: &Clip, depth: Depth) -> Result<Vec<u8>> {
+pub fn encode(clip: &Clip, depth: Depth) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Cursor::new(Vec::new()), clip.sample_rate, clip.n_channels, depth)?;
     writer.write(&clip.samples)?;
     Ok(writer.seal()?.into_inner())

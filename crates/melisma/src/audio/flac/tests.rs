@@ -45,7 +45,7 @@ fn rounded(samples: &[f32], depth: Depth) -> Vec<f32> {
 fn another_decoder_reads_the_same_bits() {
     for depth in [Depth::S16, Depth::S24] {
         for (name, samples) in sounds() {
-            let bytes = write(&Clip::mono(48_000, samples.clone()), depth).unwrap();
+            let bytes = encode(&Clip::mono(48_000, samples.clone()), depth).unwrap();
             let (found, n_channels) = decode(&bytes, 48_000);
             assert_eq!(n_channels, 1);
             assert!(found == rounded(&samples, depth), "{name} {depth:?}");
@@ -63,7 +63,7 @@ fn stereo_in_all_its_ways() {
                 let frames: Vec<f32> = exact.iter().flat_map(|&x| [left * x, right * x]).collect();
                 let both = rounded(&frames, depth);
                 let clip = Clip { sample_rate: 44_100, n_channels: 2, samples: frames };
-                let (found, n_channels) = decode(&write(&clip, depth).unwrap(), 44_100);
+                let (found, n_channels) = decode(&encode(&clip, depth).unwrap(), 44_100);
                 assert_eq!(n_channels, 2);
                 let mean: Vec<f32> = both.chunks(2).map(|pair| (pair[0] + pair[1]) * 0.5).collect();
                 assert!(found == mean, "{name} {depth:?} {left} {right}");
@@ -82,7 +82,7 @@ fn music_becomes_smaller() {
                 * 0.2
         })
         .collect();
-    let bytes = write(&Clip::mono(48_000, tone), Depth::S16).unwrap();
+    let bytes = encode(&Clip::mono(48_000, tone), Depth::S16).unwrap();
     assert!(bytes.len() < 96_000, "{}", bytes.len());
 }
 

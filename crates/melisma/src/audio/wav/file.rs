@@ -49,7 +49,8 @@ impl File {
     ///
     /// # Errors
     /// Those of [`super::read`], and `Io` if the file cannot be read.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         Self::new(crate::audio::file::open_regular(path)?, Reads::Direct)
     }
 

@@ -7,8 +7,8 @@
 //! ```
 //! use melisma::audio::{Clip, wav};
 //! let clip = Clip::mono(24_000, vec![0.0, 0.5, -0.5]);
-//! let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
-//! assert_eq!(wav::read(&bytes)?.to_clip(), clip);
+//! let bytes = wav::encode(&clip, wav::SampleFormat::S16)?;
+//! assert_eq!(wav::decode(&bytes)?.to_clip(), clip);
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
@@ -22,8 +22,8 @@ mod write;
 pub use file::File;
 pub use header::{Coding, Header};
 pub(crate) use pipe::Pipe;
-pub use read::{Wav, read};
-pub use write::{Writer, write};
+pub use read::{Wav, decode};
+pub use write::{Writer, encode};
 
 /// How a sample is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

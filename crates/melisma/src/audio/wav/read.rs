@@ -25,7 +25,7 @@ pub struct Wav<'a> {
 /// `Unsupported` for other encodings and for more than 256 channels. A data size of 0 or
 /// 0xFFFFFFFF, which writers into pipes store, is valid: the data then extends to the end of the
 /// file, and [`Wav::note`] says so.
-pub fn read(bytes: &[u8]) -> Result<Wav<'_>> {
+pub fn decode(bytes: &[u8]) -> Result<Wav<'_>> {
     let Header { sample_rate, n_channels, coding, data_at, data_len, note } = Header::read(bytes)?;
     let data = &bytes[data_at as usize..][..data_len as usize];
     Ok(Wav { sample_rate, n_channels, format: coding.format(), note, coding, data })

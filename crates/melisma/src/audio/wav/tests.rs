@@ -1,5 +1,5 @@
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::audio::{Channel, Clip};
 
 fn ramp(n: usize, n_channels: usize) -> Clip {
@@ -19,15 +19,15 @@ fn every_format_comes_back() {
     ] {
         for (n, n_channels) in [(0, 1), (1, 1), (101, 1), (77, 2), (5, 7)] {
             let clip = ramp(n, n_channels);
-            let bytes = write(&clip, format).unwrap();
-            let wav = read(&bytes).unwrap();
+            let bytes = encode(&clip, format).unwrap();
+            let wav = decode(&bytes).unwrap();
             assert_eq!((wav.format, wav.n_channels, wav.n_frames(), &wav.note), (format, n_channels, n, &None));
             let back = wav.to_clip();
             let step = if format.is_float() { 0.0 } else { 0.5_f32.powi(8 * format.bytes() as i32) };
             for (a, b) in clip.samples.iter().zip(&back.samples) {
                 assert!((a - b).abs() <= step + 1e-7, "{format:?}: {a} came back as {b}");
             }
-            assert_eq!(write(&back, format).unwrap(), bytes, "{format:?}: the second file differs");
+            assert_eq!(encode(&back, format).unwrap(), bytes, "{format:?}: the second file differs");
         }
     }
 }
@@ -35,7 +35,7 @@ fn every_format_comes_back() {
 #[test]
 fn rounds_to_even_and_clips() {
     let samples = vec![0.5 / 32_768.0, 1.5 / 32_768.0, 2.0, -2.0, f32::NAN, f32::INFINITY];
-    let bytes = write(&Clip::mono(8000, samples), SampleFormat::S16).unwrap();
+    let bytes = encode(&Clip::mono(8000, samples), SampleFormat::S16).unwrap();
     let stored: Vec<i16> = bytes[44..].as_chunks().0.iter().map(|&b| i16::from_le_bytes(b)).collect();
     assert_eq!(stored, [0, 2, 32_767, -32_768, 0, 32_767]);
 }
@@ -47,7 +47,7 @@ fn a_pipe_has_unknown_sizes_and_reads_back() {
     let bytes = writer.finish().unwrap();
     assert_eq!(&bytes[4..8], [0xFF; 4]);
     assert_eq!(&bytes[40..44], [0xFF; 4]);
-    let wav = read(&bytes).unwrap();
+    let wav = decode(&bytes).unwrap();
     assert_eq!(wav.n_frames(), 10);
     assert!(wav.note.unwrap().contains("data size"));
 }
@@ -55,21 +55,21 @@ fn a_pipe_has_unknown_sizes_and_reads_back() {
 #[test]
 fn every_truncation_is_an_error_or_a_note() {
     for format in [SampleFormat::S16, SampleFormat::F32] {
-        let bytes = write(&ramp(9, 2), format).unwrap();
+        let bytes = encode(&ramp(9, 2), format).unwrap();
         for len in 0..bytes.len() {
-            assert_eq!(read(&bytes[..len]).unwrap_err().kind(), Kind::Truncated, "cut at {len}");
+            assert_eq!(decode(&bytes[..len]).unwrap_err().kind(), ErrorKind::Truncated, "cut at {len}");
         }
     }
 }
 
 #[test]
 fn no_changed_byte_panics() {
-    let bytes = write(&ramp(9, 2), SampleFormat::F32).unwrap();
+    let bytes = encode(&ramp(9, 2), SampleFormat::F32).unwrap();
     for at in 0..bytes.len().min(64) {
         for value in 0..=255 {
             let mut changed = bytes.clone();
             changed[at] = value;
-            if let Ok(wav) = read(&changed) {
+            if let Ok(wav) = decode(&changed) {
                 assert!(wav.to_clip().samples.len() <= changed.len());
             }
         }
@@ -78,19 +78,19 @@ fn no_changed_byte_panics() {
 
 #[test]
 fn absurd_headers_are_refused() {
-    let good = write(&ramp(9, 1), SampleFormat::S16).unwrap();
+    let good = encode(&ramp(9, 1), SampleFormat::S16).unwrap();
     let with = |at: usize, value: &[u8]| {
         let mut bytes = good.clone();
         bytes[at..at + value.len()].copy_from_slice(value);
-        read(&bytes).unwrap_err()
+        decode(&bytes).unwrap_err()
     };
     assert!(with(24, &[0; 4]).to_string().contains("0 Hz"));
     assert!(with(22, &[0; 2]).to_string().contains("0 channels"));
-    assert_eq!(with(22, &[0xFF, 0xFF]).kind(), Kind::Unsupported);
-    assert_eq!(with(20, &[2, 0]).kind(), Kind::Unsupported);
+    assert_eq!(with(22, &[0xFF, 0xFF]).kind(), ErrorKind::Unsupported);
+    assert_eq!(with(20, &[2, 0]).kind(), ErrorKind::Unsupported);
     assert!(with(32, &[3, 0]).to_string().contains("blocks of 3 bytes"));
-    assert_eq!(with(40, &[0xFE, 0xFF, 0xFF, 0xFF]).kind(), Kind::Truncated);
-    assert_eq!(with(0, b"OggS").kind(), Kind::Corrupt);
+    assert_eq!(with(40, &[0xFE, 0xFF, 0xFF, 0xFF]).kind(), ErrorKind::Truncated);
+    assert_eq!(with(0, b"OggS").kind(), ErrorKind::Corrupt);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn extensible_and_rf64_are_read() {
     bytes.extend_from_slice(&40_u32.to_le_bytes());
     bytes.extend_from_slice(&fmt);
     bytes.extend_from_slice(b"data\xFF\xFF\xFF\xFF\x00\x40\x00\xC0junk");
-    let wav = read(&bytes).unwrap();
+    let wav = decode(&bytes).unwrap();
     assert_eq!((wav.sample_rate, wav.to_clip().samples), (24_000, vec![0.5, -0.5]));
 }
 
@@ -120,14 +120,14 @@ fn long_files_become_rf64() {
             let mut writer = Writer::new(std::io::Cursor::new(Vec::new()), clip.sample_rate, 1, format).unwrap();
             writer.write(&clip.samples).unwrap();
             let bytes = writer.seal_below(600).unwrap().into_inner();
-            let short = write(&clip, format).unwrap();
+            let short = encode(&clip, format).unwrap();
             assert_eq!((&bytes[..4], &bytes[8..16], bytes.len()), (&b"RF64"[..], &b"WAVEds64"[..], short.len() + 36));
             let size = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
             assert_eq!(size(20), bytes.len() as u64 - 8);
             assert_eq!((size(28), size(36)), ((n * format.bytes()) as u64, n as u64));
-            let wav = read(&bytes).unwrap();
+            let wav = decode(&bytes).unwrap();
             assert_eq!((wav.n_frames(), &wav.note), (n, &None));
-            assert_eq!(wav.to_clip(), read(&short).unwrap().to_clip());
+            assert_eq!(wav.to_clip(), decode(&short).unwrap().to_clip());
         }
     }
 }

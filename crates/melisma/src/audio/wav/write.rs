@@ -146,7 +146,7 @@ fn move_up(sink: &mut (impl Read + Write + Seek), start: u64, n: u64) -> std::io
 ///
 /// # Errors
 /// Those of [`Writer::new`], and `InvalidArgument` if a channel lacks a sample.
-pub fn write(clip: &Clip, format: SampleFormat) -> Result<Vec<u8>> {
+pub fn encode(clip: &Clip, format: SampleFormat) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Cursor::new(Vec::new()), clip.sample_rate, clip.n_channels, format)?;
     if !clip.samples.len().is_multiple_of(clip.n_channels) {
         let message = format!("{} samples are not whole frames of {} channels", clip.samples.len(), clip.n_channels);

@@ -36,7 +36,8 @@ impl Format {
     ///
     /// # Errors
     /// `Unsupported`: no format has this suffix. `InvalidArgument`: the format does not store such samples.
-    pub fn of(path: &Path, samples: SampleFormat) -> Result<Self> {
+    pub fn of(path: impl AsRef<Path>, samples: SampleFormat) -> Result<Self> {
+        let path = path.as_ref();
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default();
         let lossy = |name: &str| {
             let message = format!("{}: {name} does not store samples, so they have no format", path.display());

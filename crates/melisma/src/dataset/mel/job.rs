@@ -14,7 +14,7 @@ use crate::mel::{Batch, Plan};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::runtime::thread;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 /// What a build of spectrograms computes with.
 pub(in crate::dataset) struct Job {
@@ -93,7 +93,7 @@ fn workers<'a>(run: &'a Run<'a>) -> Result<Vec<Worker<'a>>> {
             }
             match Worker::new(run, n_rows) {
                 Ok(worker) => workers.push(worker),
-                Err(error) if error.kind() == Kind::Memory => break error,
+                Err(error) if error.kind() == ErrorKind::Memory => break error,
                 Err(error) => return Err(error),
             }
         };

@@ -98,7 +98,7 @@ pub fn rehearse(
             slots.iter_mut().try_for_each(|slot| slot.wait(clock))?;
             match overflowed.is_empty() {
                 true => Ok(()),
-                false => Err(Error::new(crate::Kind::Check, "generated sound became a value that is not finite")),
+                false => Err(Error::new(crate::ErrorKind::Check, "generated sound became a value that is not finite")),
             }
         };
         let failed = &failed;

@@ -19,7 +19,7 @@ use crate::dataset::row::Status;
 use crate::dataset::technique::Writes;
 use crate::dataset::work::{Item, Work, for_one_thread};
 use crate::runtime::device::Device;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 pub(super) struct Worker<'a> {
     run: &'a Run<'a>,
@@ -165,7 +165,7 @@ impl<'a> Worker<'a> {
         let plan = &self.run.job.plan;
         let is_told = Some(self.run.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
         let launch = || match is_told {
-            true => Err(Error::new(Kind::Memory, "a launch was told that memory is short")),
+            true => Err(Error::new(ErrorKind::Memory, "a launch was told that memory is short")),
             false => slot.launch(plan, &self.queues),
         };
         let launched = match &self.device {
@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
         };
         match launched {
             Ok(()) => self.in_flight.push_back(slot),
-            Err(error) if error.kind() == Kind::Memory => return self.recover(slot, error),
+            Err(error) if error.kind() == ErrorKind::Memory => return self.recover(slot, error),
             Err(error) => return Err(error),
         }
         match (&self.device, self.in_flight.pop_back()) {
@@ -200,7 +200,7 @@ impl<'a> Worker<'a> {
             n_rows = n_rows.div_ceil(2);
             match self.make_slots(n_rows) {
                 Ok(()) => break,
-                Err(error) if error.kind() == Kind::Memory => self.free.clear(),
+                Err(error) if error.kind() == ErrorKind::Memory => self.free.clear(),
                 Err(error) => return Err(error),
             }
         }
@@ -230,7 +230,7 @@ impl<'a> Worker<'a> {
         let mut overflowed = Vec::new();
         slot.settle(&mut overflowed)?;
         for row in overflowed {
-            let error = Error::new(Kind::Check, "a value does not fit half precision")
+            let error = Error::new(ErrorKind::Check, "a value does not fit half precision")
                 .with_hint(Remedy::UseRowType("f32".to_owned()));
             self.fail(row, "compute", &error)?;
         }

@@ -38,7 +38,8 @@ impl Kind {
     ///
     /// # Errors
     /// The name or the suffix is unknown.
-    pub fn choose(name: Option<&str>, path: &Path) -> Result<Self> {
+    pub fn choose(name: Option<&str>, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
         match name.unwrap_or(suffix) {
             "hdf5" | "h5" | "hdf" => Ok(Self::Hdf5),
@@ -83,7 +84,8 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn create(path: &Path, kind: Kind, layout: Layout) -> Result<Self> {
+    pub fn create(path: impl AsRef<Path>, kind: Kind, layout: Layout) -> Result<Self> {
+        let path = path.as_ref();
         let (plans, places) = lay_out(path, kind, &layout);
         if kind == Kind::Npy {
             std::fs::create_dir_all(path).map_err(|error| output::failed(path, error))?;
@@ -107,7 +109,8 @@ impl Store {
     ///
     /// # Errors
     /// A file is missing, or has a different size or header.
-    pub fn reopen(path: &Path, kind: Kind, layout: Layout) -> Result<Self> {
+    pub fn reopen(path: impl AsRef<Path>, kind: Kind, layout: Layout) -> Result<Self> {
+        let path = path.as_ref();
         let (plans, places) = lay_out(path, kind, &layout);
         for plan in &plans {
             let failed = |error| output::failed(&plan.path, error);
@@ -125,7 +128,8 @@ impl Store {
     ///
     /// # Errors
     /// The file is not a Melisma dataset, or is damaged.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let at = |error: Error| error.at(path.display());
         if path.is_dir() {
             return npy::open(path).map_err(at);

@@ -15,7 +15,7 @@ use super::round_trip::RoundTrip;
 use crate::runtime::memory::{Reservation, Space};
 use crate::runtime::thread;
 use crate::snac::EncodeEngine;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Rows that are encoded at the same time.
 const STREAMS: usize = 64;
@@ -52,7 +52,7 @@ impl<'a> Feed<'a> {
         let (mut n_streams, mut n_buffers, mut n_readers) = (STREAMS, BUFFERS, run.shared.n_threads);
         loop {
             match Self::with(run, [n_streams, n_buffers, n_readers]) {
-                Err(error) if error.kind() == Kind::Memory && [n_streams, n_buffers, n_readers] != [1; 3] => {
+                Err(error) if error.kind() == ErrorKind::Memory && [n_streams, n_buffers, n_readers] != [1; 3] => {
                     [n_streams, n_buffers, n_readers] = [n_streams, n_buffers, n_readers].map(|n| n.div_ceil(2));
                 }
                 made => return made,

@@ -15,7 +15,7 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Needed, Reservation, Space};
 use crate::runtime::thread;
 use crate::snac::{Config, EncodeEngine, Engine, Model};
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 /// Frames of samples that are read and encoded at once.
 const FRAMES: usize = 16;
@@ -104,7 +104,7 @@ fn workers<'a>(run: &'a Run<'a>) -> Result<Vec<Worker<'a>>> {
     while workers.len() < run.shared.n_threads {
         match Worker::new(run, workers.first()) {
             Ok(worker) => workers.push(worker),
-            Err(error) if error.kind() == Kind::Memory && !workers.is_empty() => break,
+            Err(error) if error.kind() == ErrorKind::Memory && !workers.is_empty() => break,
             Err(error) => return Err(error),
         }
     }

@@ -15,7 +15,7 @@ use crate::dataset::hash::MEASURED;
 use crate::dataset::journal::Record;
 use crate::dataset::row::{Row, Status};
 use crate::snac::Frames;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Bytes of codes that are written at once.
 const BLOCK: usize = 1 << 16;
@@ -117,7 +117,7 @@ impl<'a> Lane<'a> {
         }
         let measured = match check.map(|check| check.measure(self.run, self.row)).transpose() {
             Ok(measured) => measured,
-            Err(error) if matches!(error.kind(), Kind::Memory | Kind::Device) => return Err(error),
+            Err(error) if matches!(error.kind(), ErrorKind::Memory | ErrorKind::Device) => return Err(error),
             // The row is encoded again when the build resumes.
             Err(_) if self.run.shared.is_stopped() => return Ok(()),
             Err(error) => return self.fail("verify", &error),

@@ -53,7 +53,8 @@ pub enum Repeats {
 
 impl Lines {
     /// Whether `path` is the name of a file of lines: whether it ends with `.jsonl`.
-    pub fn is_name(path: &Path) -> bool {
+    pub fn is_name(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
         path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
     }
 

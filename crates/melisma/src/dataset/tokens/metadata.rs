@@ -51,7 +51,8 @@ impl Metadata {
     ///
     /// # Errors
     /// The file cannot be read, or it has no such column.
-    pub fn open(path: &Path, text_column: &str, path_column: Option<&str>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, text_column: &str, path_column: Option<&str>) -> Result<Self> {
+        let path = path.as_ref();
         let at = |error: Error| error.at(path.display());
         let failed = |error| Error::io(path.display(), error);
         let file = File::open(path).map_err(failed)?;

@@ -13,7 +13,7 @@ use crate::dataset::failure::Failure;
 use crate::dataset::paths::beside;
 use crate::dataset::store::Layout;
 use crate::output::{self, Existing};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 const FORMAT: &str = "melisma-lines";
 /// The most bytes of a file that is read as an origin.
@@ -53,7 +53,8 @@ impl Origin {
     ///
     /// # Errors
     /// The file `PATH.origin.json` is missing, or is not one of these.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let origin = Self::path(path);
         Self::read(&origin).map_err(|error| {
@@ -87,8 +88,9 @@ impl Origin {
     /// Checks that every byte of the lines at `path` is the one that was written.
     ///
     /// # Errors
-    /// [`Kind::Check`] if one is not, and errors of reading.
-    pub fn check(&self, path: &Path) -> Result<()> {
+    /// [`ErrorKind::Check`] if one is not, and errors of reading.
+    pub fn check(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         let failed = |error| Error::io(path.display(), error);
         let mut file = File::open(path).map_err(failed)?;
         let (mut hash, mut n_bytes, mut buffer) = (blake3::Hasher::new(), 0, vec![0; BLOCK]);
@@ -108,8 +110,11 @@ impl Origin {
             true => "their bytes have changed".to_owned(),
             false => format!("{n_bytes} bytes are there, {} were written", self.bytes),
         };
-        Err(Error::new(Kind::Check, format!("{}: these are not the lines that were written: {what}", path.display()))
-            .with_hint(Remedy::StartOver))
+        Err(Error::new(
+            ErrorKind::Check,
+            format!("{}: these are not the lines that were written: {what}", path.display()),
+        )
+        .with_hint(Remedy::StartOver))
     }
 }
 
@@ -148,7 +153,7 @@ mod tests {
         for (content, word) in [(&b"{]\n"[..], "bytes have changed"), (b"{}\n{}\n", "6 bytes are there, 3 were")] {
             std::fs::write(&path, content).unwrap();
             let error = origin.check(&path).unwrap_err();
-            assert!(error.kind() == Kind::Check && error.to_string().contains(word), "{error}");
+            assert!(error.kind() == ErrorKind::Check && error.to_string().contains(word), "{error}");
         }
         std::fs::write(Origin::path(&path), b"{\"format\":\"mine\"}").unwrap();
         assert!(Origin::open(&path).is_err());

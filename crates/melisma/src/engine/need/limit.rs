@@ -7,7 +7,7 @@ use crate::engine::ours::chain;
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::text::size;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Pieces of the long axis are at least this long, because their edges are computed twice.
 const SHORTEST_PIECE: u64 = 64;
@@ -115,14 +115,14 @@ impl Limits {
         let is_user = self.limit_bytes.is_some_and(|limit| need.bytes() > limit);
         match self.limit_bytes.filter(|_| is_user) {
             Some(limit) => {
-                let error = Error::new(Kind::Memory, format!("{what}, the limit is {}", size::show(limit)));
+                let error = Error::new(ErrorKind::Memory, format!("{what}, the limit is {}", size::show(limit)));
                 error
                     .with_hint(Remedy::RaiseMemoryLimit { least: Some(least.next_multiple_of(1 << 20)) })
                     .or_hint("use smaller inputs")
             }
             None => {
                 let free = size::show(self.free_bytes.unwrap_or(0));
-                let error = Error::new(Kind::Memory, format!("{what}, {free} of memory is free"));
+                let error = Error::new(ErrorKind::Memory, format!("{what}, {free} of memory is free"));
                 error.with_hint("use smaller inputs, or a machine with more memory")
             }
         }

@@ -3,7 +3,7 @@ use crate::config::Chunking;
 use crate::engine::{Engine, Options, rten};
 use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
-use crate::{Kind, Remedy, Result};
+use crate::{ErrorKind, Remedy, Result};
 
 /// A model of these nodes, with inputs and outputs of any shape.
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {
@@ -57,7 +57,7 @@ fn bombs_are_refused_before_they_are_built() {
         let x = [zeros(&[1, 1, 1, 1])];
         for limits in [limits(Some(256 * MIB)), limits(None)] {
             let refused = limits.admit(&bomb, &x).unwrap_err();
-            assert_eq!(refused.kind(), Kind::Memory);
+            assert_eq!(refused.kind(), ErrorKind::Memory);
             let (text, op) = (refused.to_string(), &bomb.graph.nodes[0].op);
             assert!(text.starts_with(&format!("node `y` ({op}) needs ")), "{text}");
             assert!(text.contains("0GiB") || text.contains("GiB for its output of shape [1, 1, "), "{text}");
@@ -240,7 +240,7 @@ fn long_signals_are_cut_before_they_are_refused() {
     let Admission::Pieces(len) = limits(Some(8 * MIB)).admit(&fan, &x).unwrap() else { panic!() };
     assert!((64..20_000).contains(&len), "{len}");
     let off = Limits { chunking: Chunking::Off, ..limits(Some(8 * MIB)) };
-    assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), Kind::Memory);
+    assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), ErrorKind::Memory);
     let refused = limits(Some(1000)).admit(&fan, &x).unwrap_err();
     assert_eq!(refused.remedies()[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
 }

@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The loaded library.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Runtime {
 /// Loads the library once.
 ///
 /// # Errors
-/// [`Kind::Device`] if it is missing or incompatible with this build; the message names its path.
+/// [`ErrorKind::Device`] if it is missing or incompatible with this build; the message names its path.
 pub fn runtime() -> Result<&'static Runtime> {
     static LOADED: OnceLock<std::result::Result<Runtime, (String, &'static str)>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| match find() {
@@ -29,7 +29,7 @@ pub fn runtime() -> Result<&'static Runtime> {
             .map_err(|reason| (reason, "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later")),
         Err(error) => Err((error.to_string(), "pip install onnxruntime (onnxruntime-gpu for CUDA and TensorRT), or set MELISMA_ONNXRUNTIME to its library")),
     });
-    loaded.as_ref().map_err(|(reason, hint)| Error::new(Kind::Device, reason.clone()).with_hint(*hint))
+    loaded.as_ref().map_err(|(reason, hint)| Error::new(ErrorKind::Device, reason.clone()).with_hint(*hint))
 }
 
 /// Finds the file of the library.
@@ -46,11 +46,11 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
         let found = if named.is_dir() { in_folder(&named) } else { Some(named.clone()).filter(|path| path.is_file()) };
         return found.ok_or_else(|| {
             let message = format!("MELISMA_ONNXRUNTIME: no library at {}", named.display());
-            Error::new(Kind::Device, message)
+            Error::new(ErrorKind::Device, message)
         });
     }
     let found = folders.into_iter().find_map(|folder| in_folder(&folder));
-    found.ok_or_else(|| Error::new(Kind::Device, "onnxruntime: its library was not found"))
+    found.ok_or_else(|| Error::new(ErrorKind::Device, "onnxruntime: its library was not found"))
 }
 
 /// Finds the library of a provider, `cuda` or `tensorrt`, next to the runtime's own.
@@ -64,7 +64,7 @@ pub fn find_provider(name: &str) -> Result<PathBuf> {
         return Ok(path);
     }
     let message = format!("{}: built without the provider {name}", runtime.display());
-    Err(Error::new(Kind::Device, message)
+    Err(Error::new(ErrorKind::Device, message)
         .with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
 }
 
@@ -79,7 +79,7 @@ pub fn find_tensorrt() -> Result<PathBuf> {
     let packages = runtime.iter().filter_map(|path| path.ancestors().nth(3)).map(|folder| folder.join("tensorrt_libs"));
     let folders = beside.chain(packages).chain(usual_folders()).collect::<Vec<_>>();
     find_tensorrt_in(&folders).ok_or_else(|| {
-        Error::new(Kind::Device, "TensorRT: libnvinfer.so was not found")
+        Error::new(ErrorKind::Device, "TensorRT: libnvinfer.so was not found")
             .with_hint("install TensorRT, or put its folder into LD_LIBRARY_PATH")
     })
 }

@@ -25,7 +25,7 @@ pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Worksp
 use super::{Engine, EngineName, Operator, Options, Port, Ports};
 use crate::format::{DType, Number, Value};
 use crate::onnx::Model;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A session of ONNX Runtime.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ fn taken(value: &DynValue) -> Result<Value> {
 }
 
 fn failed(error: &ort::Error) -> Error {
-    Error::new(Kind::Device, format!("onnxruntime: {}", first_line(&error.to_string())))
+    Error::new(ErrorKind::Device, format!("onnxruntime: {}", first_line(&error.to_string())))
 }
 
 fn first_line(text: &str) -> &str {

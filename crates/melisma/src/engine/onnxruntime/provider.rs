@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::precision::Format;
 use crate::engine::EngineName;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The hardware that a session computes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl Register for Session {
         };
         provider.register(&mut self.0).map_err(|error| {
             let reason = error.to_string();
-            Error::new(Kind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
+            Error::new(ErrorKind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
                 .with_hint("install the GPU build of ONNX Runtime and what it needs")
                 .or_hint(Remedy::use_engine("auto"))
         })

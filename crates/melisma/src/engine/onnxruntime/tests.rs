@@ -130,7 +130,7 @@ fn golden_models_give_golden_outputs() {
     };
     for provider in [Provider::Cuda(Cuda::default()), Provider::TensorRt(tensorrt)] {
         if let Err(error) = Onnxruntime::new(&model, &options, (&provider, None)) {
-            assert!(error.kind() == Kind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
+            assert!(error.kind() == ErrorKind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::format::DType;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, ValueType};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Operators of the ONNX domain, in alphabetical order.
 const ONNX: &str = "\
@@ -92,7 +92,7 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
             unknown.insert(node.operator());
         } else if let Some(n_elements) = grown(node, &names) {
             let message = format!("{}: {} asks for {n_elements} elements", super::NAME, node.label());
-            return Err(Error::new(Kind::Memory, message));
+            return Err(Error::new(ErrorKind::Memory, message));
         } else if let Some(n_axes) = n_axes(node, &names).filter(|&n_axes| n_axes > MOST_AXES) {
             let message = format!("{}: {} asks for {n_axes} axes; at most {MOST_AXES}", super::NAME, node.label());
             return Err(Error::unsupported(message));

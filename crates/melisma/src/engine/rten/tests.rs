@@ -4,7 +4,7 @@ use super::*;
 use crate::format::DType;
 use crate::golden;
 use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
-use crate::{Kind, Remedy};
+use crate::{ErrorKind, Remedy};
 
 fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
     let axes = |shape: &[usize]| shape.iter().map(|&axis| Dim::Known(axis as i64)).collect::<Vec<_>>();
@@ -51,7 +51,7 @@ fn inputs_that_do_not_fit_are_named() {
     let error = run(&add, &Value::zeros(DType::I32, &[3]).unwrap()).unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        (Kind::InvalidArgument, "input `x`: f32[3] is expected, not i32[3]")
+        (ErrorKind::InvalidArgument, "input `x`: f32[3] is expected, not i32[3]")
     );
     let error = build(&add, &Options::default()).unwrap().run(&[]).unwrap_err();
     assert!(error.to_string().contains("takes 1 inputs, not 0"));
@@ -66,7 +66,7 @@ fn unknown_operators_are_all_named() {
     ];
     let error = build(&model(nodes, (DType::F32, &[3]), DType::F32), &Options::default()).unwrap_err();
     assert_eq!(error.to_string(), "rten: no such operator: Warble, com.example.Snake");
-    assert_eq!(error.kind(), Kind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_tensor_of_more_than_all_memory_is_refused() {
         huge.graph.nodes = nodes;
         huge.graph.initializers.push(Tensor::from_slice("n", values, &[values.len()]).unwrap());
         let error = build(&huge.checked().unwrap(), &Options::default()).unwrap_err();
-        assert!(error.kind() == Kind::Memory && error.to_string().contains(op), "{error}");
+        assert!(error.kind() == ErrorKind::Memory && error.to_string().contains(op), "{error}");
     }
 }
 
@@ -239,7 +239,7 @@ fn long_chains_in_branches_are_refused() {
     let refused = run(&branching(3000), &x).unwrap_err();
     assert_eq!(
         (refused.kind(), refused.to_string().as_str()),
-        (Kind::Unsupported, "rten: node `y` (If) has a graph with a chain of 3000 nodes; at most 1000")
+        (ErrorKind::Unsupported, "rten: node `y` (If) has a graph with a chain of 3000 nodes; at most 1000")
     );
 }
 

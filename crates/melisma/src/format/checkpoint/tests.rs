@@ -2,7 +2,7 @@ use half::f16;
 use safetensors::Dtype;
 
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::format::DType;
 
 /// A zip file with stored (uncompressed) entries.
@@ -85,7 +85,7 @@ fn tensors_outside_their_storage_are_refused() {
     for (offset, shape, strides) in [(0, [2, 3], [4, 1]), (1, [2, 3], [3, 1]), (0, [255, 255], [255, 255])] {
         let bytes = checkpoint(&program("FloatStorage", offset, shape, strides));
         let error = Checkpoint::read(&bytes).unwrap_err();
-        assert_eq!(error.kind(), Kind::Truncated, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
         assert!(error.to_string().starts_with("w: "), "{error}");
     }
 }
@@ -295,5 +295,5 @@ fn safetensors_truncations_never_panic() {
     for len in 0..bytes.len() {
         assert!(Checkpoint::read(&&bytes[..len]).is_err(), "cut at {len}");
     }
-    assert_eq!(Checkpoint::read(&&b"\x80\x02\x8a\x0al\xfc"[..]).unwrap_err().kind(), Kind::Unsupported);
+    assert_eq!(Checkpoint::read(&&b"\x80\x02\x8a\x0al\xfc"[..]).unwrap_err().kind(), ErrorKind::Unsupported);
 }

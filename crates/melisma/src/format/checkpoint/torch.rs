@@ -31,7 +31,7 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
         return Err(Error::unsupported(message));
     }
     let program = read_bytes(file, program.at, program.len as usize)?;
-    let found = pickle::read(&program).map_err(|error| error.at("data.pkl"))?;
+    let found = pickle::decode(&program).map_err(|error| error.at("data.pkl"))?;
     let mut tensors = BTreeMap::new();
     let mut total = 0u64;
     for (name, tensor) in found.tensors {

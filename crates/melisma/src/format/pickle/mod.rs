@@ -10,7 +10,7 @@ mod state;
 use std::collections::HashMap;
 
 use super::StoredType;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 pub use state::State;
 
 /// The longest program. State dicts of the largest models take a few megabytes.
@@ -70,7 +70,7 @@ struct Machine<'a> {
 }
 
 /// Reads the tensors of a pickled state dict.
-pub fn read(program: &[u8]) -> Result<State<'_>> {
+pub fn decode(program: &[u8]) -> Result<State<'_>> {
     let mut machine = Machine {
         program,
         at: 0,
@@ -95,7 +95,10 @@ impl<'a> Machine<'a> {
             0x80 => {
                 let [version] = self.take()?;
                 if version > 5 {
-                    return Err(Error::new(Kind::Version, format!("pickle protocol {version}; 5 is the latest known")));
+                    return Err(Error::new(
+                        ErrorKind::Version,
+                        format!("pickle protocol {version}; 5 is the latest known"),
+                    ));
                 }
             }
             0x95 => self.take::<8>().map(drop)?,

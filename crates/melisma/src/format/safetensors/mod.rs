@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
 use super::read_at::{ReadAt, read};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 pub(crate) use write::HeaderJson;
-pub use write::{Tensor, header, write};
+pub use write::{Tensor, encode, header};
 
 /// The format's own limit for the header.
 const MAX_LEN: u64 = 100_000_000;
@@ -104,7 +104,7 @@ impl Header {
             at = *end;
         }
         if at != data_len {
-            let kind = if at > data_len { Kind::Truncated } else { Kind::Corrupt };
+            let kind = if at > data_len { ErrorKind::Truncated } else { ErrorKind::Corrupt };
             return Err(Error::new(kind, format!("the tensors have {at} bytes, the file has {data_len} for them")));
         }
         Ok(Self { tensors, metadata, len: 8 + json.len() as u64 })

@@ -19,7 +19,7 @@ pub struct Tensor<'a> {
 }
 
 /// Encodes `tensors` as a file, widest elements first and then by name, like the reference library.
-pub fn write(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Vec<u8> {
+pub fn encode(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Vec<u8> {
     tensors.sort_by(|a, b| rank(a.dtype).cmp(&rank(b.dtype)).then_with(|| a.name.cmp(&b.name)));
     let mut json = HeaderJson::new(metadata);
     for Tensor { name, dtype, shape, bytes } in &tensors {
@@ -142,11 +142,11 @@ mod tests {
             }
         }
         let metadata = std::collections::HashMap::from([("model".to_owned(), "a\\b".to_owned())]);
-        let file = write(ours, &[("model", "a\\b")]);
+        let file = encode(ours, &[("model", "a\\b")]);
         assert_eq!(file, safetensors::serialize(theirs, Some(metadata)).unwrap());
         assert_eq!(Header::read(&file).unwrap().tensors.len(), 26);
         let none: Vec<(String, TensorView<'_>)> = Vec::new();
-        let empty = write(Vec::new(), &[]);
+        let empty = encode(Vec::new(), &[]);
         assert_eq!(empty, safetensors::serialize(none, None).unwrap());
         assert_eq!(Header::read(&empty).unwrap().tensors, []);
     }

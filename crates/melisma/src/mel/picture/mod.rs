@@ -34,21 +34,21 @@ struct Canvas {
 }
 
 /// The bytes of the PNG file.
-pub fn write(mel: &Spectrogram, config: &Config) -> Vec<u8> {
+pub fn encode(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     let plot = Plot::new(mel, config);
     let mut canvas = Canvas::new(LEFT + plot.width + RIGHT, TOP + plot.height + BOTTOM);
     plot.draw(&mut canvas, [LEFT, TOP]);
     canvas.time_axis(plot.width, plot.n_frames as f64 * config.hop_length as f64 / f64::from(config.sample_rate));
     canvas.frequency_axis(plot.height, config);
-    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
+    crate::format::png::encode(canvas.width, canvas.height, &canvas.pixels)
 }
 
 /// The bytes of a PNG file without axes.
-pub fn write_plain(mel: &Spectrogram, config: &Config) -> Vec<u8> {
+pub fn encode_plain(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     let plot = Plot::new(mel, config);
     let mut canvas = Canvas::new(plot.width, plot.height);
     plot.draw(&mut canvas, [0, 0]);
-    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
+    crate::format::png::encode(canvas.width, canvas.height, &canvas.pixels)
 }
 
 /// The spectrogram as pixels.
@@ -193,7 +193,7 @@ mod tests {
         let config = Config::preset("whisper-80").unwrap();
         for n_frames in [0, 1, 110, 5000] {
             let values = (0..80 * n_frames).map(|i| i as f32 / 100.0).collect();
-            let file = write(&Spectrogram { shape: [80, n_frames], values: Values::F32(values) }, &config);
+            let file = encode(&Spectrogram { shape: [80, n_frames], values: Values::F32(values) }, &config);
             assert!(file.starts_with(b"\x89PNG\r\n\x1a\n") && file.ends_with(b"IEND\xaeB`\x82"));
             let width = u32::from_be_bytes([file[16], file[17], file[18], file[19]]) as usize;
             assert_eq!(width, LEFT + RIGHT + (n_frames * 4).clamp(240, MAX_WIDTH));

@@ -8,7 +8,7 @@ use half::f16;
 
 use crate::format::{DType, Value};
 use crate::onnx::{Data, Model};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more
 /// than `tolerance`, relative to its largest value. Keeps the most sensitive nodes first, and as
@@ -42,7 +42,7 @@ pub fn keep_list(
     }
     let set = kept(low.min(ranked.len()));
     if trial(&|at| set.contains(&at))? > tolerance {
-        return Err(Error::new(Kind::Check, format!("no list of nodes keeps the error below {tolerance}")));
+        return Err(Error::new(ErrorKind::Check, format!("no list of nodes keeps the error below {tolerance}")));
     }
     let label = |at: usize| {
         let node = &model.graph.nodes[at];

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::super::wire::{Entry, Reader};
 use crate::pack::ReadAt;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Maximum bytes of a tag and a length.
 const HEAD: usize = 20;
@@ -91,7 +91,7 @@ impl<'f> Stream<'f> {
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(len)
-            .map_err(|error| Error::new(Kind::Memory, format!("a field of {len} bytes")).with_source(error))?;
+            .map_err(|error| Error::new(ErrorKind::Memory, format!("a field of {len} bytes")).with_source(error))?;
         if range.start >= self.start && range.end <= self.start + self.window.len() as u64 {
             let at = (range.start - self.start) as usize;
             bytes.extend(&self.window[at..at + len]);

@@ -161,7 +161,7 @@ fn sizes_are_checked_before_they_are_believed() {
     let len = fs::metadata(&path).unwrap().len();
     assert!(Model::open_within(&path, len + 16).is_ok());
     let limited = Model::open_within(&path, len + 15).unwrap_err();
-    assert_eq!(limited.kind(), Kind::Memory);
+    assert_eq!(limited.kind(), ErrorKind::Memory);
 }
 
 #[test]
@@ -281,5 +281,5 @@ fn what_is_no_plain_file_is_never_read() {
     let large = place.path("large.onnx");
     File::create(&large).unwrap().set_len(3 << 30).unwrap();
     assert!(Model::open(&large).unwrap_err().to_string().contains("the format ends at 2 GiB"));
-    assert_eq!(Model::open_within(&place.path("model/data.bin"), 31).unwrap_err().kind(), Kind::Memory);
+    assert_eq!(Model::open_within(&place.path("model/data.bin"), 31).unwrap_err().kind(), ErrorKind::Memory);
 }

@@ -6,7 +6,7 @@ mod mutate;
 
 use super::wire::Writer;
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::format::DType;
 use crate::golden::{CONTROL, VOCODER};
 
@@ -152,7 +152,7 @@ fn versions_are_checked() {
     let model = Model { ir_version: 99, ..sum() };
     assert_eq!(
         (error(model).kind(), message(Model { ir_version: 0, ..sum() }).contains("version 0")),
-        (Kind::Version, true)
+        (ErrorKind::Version, true)
     );
     assert!(error(Model { opsets: vec![], ..sum() }).to_string().contains("which version"));
 }

@@ -1,13 +1,12 @@
 //! Whether a folder can hold the cache: it must be a directory, belong to this user, and not be
 //! world-writable.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::output::failed;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// How the folder can be used.
 #[derive(Debug, Clone)]
@@ -20,7 +19,7 @@ pub(super) enum Access {
 impl Access {
     pub(super) fn of(folder: &Path) -> Self {
         if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-            && error.kind() != ErrorKind::AlreadyExists
+            && error.kind() != std::io::ErrorKind::AlreadyExists
         {
             return Self::Off(format!("the cache cannot be used: {}", failed(folder, error)));
         }
@@ -67,6 +66,6 @@ fn is_writable(folder: &Path) -> Result<()> {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 fn foreign(path: &Path, owner: impl std::fmt::Display) -> Error {
-    Error::new(Kind::InvalidArgument, format!("{}: it belongs to {owner}", path.display()))
+    Error::invalid(format!("{}: it belongs to {owner}", path.display()))
         .with_hint("set MELISMA_CACHE_DIR to a folder of your own")
 }

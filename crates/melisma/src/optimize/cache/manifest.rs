@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Key, Parts};
 use crate::format::hash;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The version that this build reads and writes; entries of other versions are rebuilt.
 pub const VERSION: u32 = 2;
@@ -83,9 +83,9 @@ impl Sample {
     /// value.
     ///
     /// # Errors
-    /// [`Kind::Check`], naming the first element that differs.
+    /// [`ErrorKind::Check`], naming the first element that differs.
     pub fn check(&self, shape: &[usize], values: &[f32], tolerance: f32) -> Result<()> {
-        let differs = |what: String| Error::new(Kind::Check, format!("self-check: output `{}` {what}", self.name));
+        let differs = |what: String| Error::new(ErrorKind::Check, format!("self-check: output `{}` {what}", self.name));
         if shape != self.shape {
             return Err(differs(format!("has shape {shape:?}, not {:?}", self.shape)));
         }
@@ -117,7 +117,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| Error::corrupt(error.to_string()))?;
         if manifest.version != VERSION {
             let message = format!("made by another version of the cache ({}, not {VERSION})", manifest.version);
-            return Err(Error::new(Kind::Version, message));
+            return Err(Error::new(ErrorKind::Version, message));
         }
         if manifest.parts.key() != *key {
             return Err(Error::corrupt("it is the entry of another key"));

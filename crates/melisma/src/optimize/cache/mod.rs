@@ -46,7 +46,7 @@ pub use miss::Miss;
 pub use temporary::Temporary;
 
 use crate::output::failed;
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 use access::Access;
 use folder::{BUILDING, LOCKS, touch};
@@ -158,7 +158,7 @@ impl Cache {
             }
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&work);
-                if error.kind() != Kind::Io {
+                if error.kind() != ErrorKind::Io {
                     return Err(error);
                 }
                 let entry = self.build_outside(parts, &miss, error.to_string(), build)?;

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::format::{DType, Value};
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The error of outputs against their reference, over all outputs and input sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,11 +36,11 @@ impl Accuracy {
 /// infinite difference.
 ///
 /// # Errors
-/// [`Kind::Check`] if the number of outputs or their shapes differ.
+/// [`ErrorKind::Check`] if the number of outputs or their shapes differ.
 pub fn compare(outputs: &[Value], reference: &[Value]) -> Result<Accuracy> {
     if outputs.len() != reference.len() {
         return Err(Error::new(
-            Kind::Check,
+            ErrorKind::Check,
             format!("{} outputs, the reference has {}", outputs.len(), reference.len()),
         ));
     }
@@ -48,7 +48,7 @@ pub fn compare(outputs: &[Value], reference: &[Value]) -> Result<Accuracy> {
     for (output, reference) in outputs.iter().zip(reference) {
         if output.shape() != reference.shape() {
             let message = format!("an output of shape {:?}, the reference has {:?}", output.shape(), reference.shape());
-            return Err(Error::new(Kind::Check, message));
+            return Err(Error::new(ErrorKind::Check, message));
         }
         worst = worst.and(distance(&floats(output)?, &floats(reference)?));
     }

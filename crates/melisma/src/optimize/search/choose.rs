@@ -20,7 +20,7 @@ use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
 use crate::optimize::cache::{Found, Key, Manifest, Parts};
 use crate::text::size;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many reasons a message lists at most.
 const MOST_REASONS: usize = 3;
@@ -198,9 +198,9 @@ impl Search<'_> {
         match self.cache.take(key) {
             Found::Hit(entry) => {
                 let loaded = self.load(&entry, report);
-                loaded.map_err(|error| Error::new(Kind::Check, self.cache.reject(key, &error.to_string())))
+                loaded.map_err(|error| Error::new(ErrorKind::Check, self.cache.reject(key, &error.to_string())))
             }
-            Found::Miss(miss) => Err(Error::new(Kind::Check, miss.to_string())),
+            Found::Miss(miss) => Err(Error::new(ErrorKind::Check, miss.to_string())),
         }
     }
 
@@ -239,7 +239,7 @@ impl Search<'_> {
             let Some(own) = own else { break };
             match plain.open(own.into_owned(), values) {
                 Ok((engine, candidate)) => return Ok((engine, candidate, refused)),
-                Err(error) if error.kind() != Kind::Unsupported => return Err(error.at(path.display())),
+                Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error.at(path.display())),
                 Err(error) => {
                     refused = Some(match refused {
                         None => error,

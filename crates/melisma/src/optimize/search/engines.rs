@@ -11,7 +11,7 @@ use crate::engine::{Engine, EngineName, Port, rten};
 use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The engines that a search tries; `melisma` means whichever of our own engines fits the model.
 const TRIED: [EngineName; 5] = [
@@ -45,7 +45,7 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
     });
     let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
     if found.is_empty() {
-        return Err(Error::new(Kind::Device, format!("no engine works on {device}"))
+        return Err(Error::new(ErrorKind::Device, format!("no engine works on {device}"))
             .with_hint("set MELISMA_ONNXRUNTIME to the library of ONNX Runtime's GPU build"));
     }
     Ok(found)

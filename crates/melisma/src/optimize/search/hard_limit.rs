@@ -4,7 +4,7 @@ use super::Spec;
 use crate::engine::EngineName;
 use crate::runtime::machine;
 use crate::text::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Memory besides the model's: the program itself and the stack of each thread.
 const PROGRAM_BYTES: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(super) fn limit(spec: &Spec) -> Result<()> {
 pub(super) fn refused(said: &str) -> Option<Error> {
     let asked = said.lines().find_map(|line| line.strip_prefix(FAILED[0])?.strip_suffix(FAILED[1]));
     let bytes = asked?.parse().ok()?;
-    Some(Error::new(Kind::Memory, format!("it asks for {} more than it may take", size::show(bytes))))
+    Some(Error::new(ErrorKind::Memory, format!("it asks for {} more than it may take", size::show(bytes))))
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
         let error = refused("note\nmemory allocation of 6442450944 bytes failed\n").unwrap();
         assert_eq!(
             (error.kind(), error.to_string().as_str()),
-            (Kind::Memory, "it asks for 6GiB more than it may take")
+            (ErrorKind::Memory, "it asks for 6GiB more than it may take")
         );
         assert!(refused("error: no such file\n").is_none());
     }

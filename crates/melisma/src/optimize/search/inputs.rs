@@ -11,7 +11,7 @@ use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};
 use crate::output::{self, Existing};
 use crate::random::SplitMix64;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Limit on the input sets in a calibration folder.
 const MOST_SETS: usize = 64;
@@ -158,7 +158,7 @@ fn read_checked(path: &Path) -> Result<Value> {
         Some(index) => {
             let message =
                 format!("{}: element {index} is {}, not a number to measure with", path.display(), floats[index]);
-            Err(Error::new(Kind::InvalidArgument, message))
+            Err(Error::new(ErrorKind::InvalidArgument, message))
         }
     }
 }
@@ -167,7 +167,7 @@ fn read_checked(path: &Path) -> Result<Value> {
 pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     for (index, value) in values.iter().enumerate() {
         let path = folder.join(format!("input{index}.npy"));
-        output::write(&path, &npy::write(value), Existing::Replace)?;
+        output::write(&path, &npy::encode(value), Existing::Replace)?;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
 
 /// The parts of the machine and its libraries, independent of the model.
 pub(super) fn machine(config: &Config) -> Result<Parts> {
-    let machine = Machine::look();
+    let machine = Machine::detect();
     let policy = Policy::new(config);
     Ok(Parts::default()
         .with("device", device(config))

@@ -14,7 +14,7 @@ use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::{Built, Entry, Miss, Parts, Sample};
 use crate::text::size;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Largest difference between a run and the recorded one, relative to the largest value. Threads
 /// may change the order of sums.
@@ -75,7 +75,7 @@ impl Search<'_> {
                 Err(error) => (self.say)(&Message::Progress(self.cache.reject(&key, &error.to_string()))),
             }
         }
-        Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
+        Err(Error::new(ErrorKind::Check, "the engine does not give twice what it gave once")
             .with_hint(Remedy::UseEngine(None)))
     }
 
@@ -146,7 +146,10 @@ fn sample(name: &str, value: &Value) -> Result<Sample> {
 fn check(samples: &[Sample], engine: &mut dyn Engine, inputs: &[Value]) -> Result<()> {
     let outputs = engine.run(inputs)?;
     if outputs.len() != samples.len() {
-        return Err(Error::new(Kind::Check, format!("self-check: {} outputs, not {}", outputs.len(), samples.len())));
+        return Err(Error::new(
+            ErrorKind::Check,
+            format!("self-check: {} outputs, not {}", outputs.len(), samples.len()),
+        ));
     }
     samples
         .iter()

@@ -12,7 +12,7 @@ use crate::onnx::pass;
 use crate::output::{self, Existing};
 use crate::pack;
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 
 /// The name of the model file for workers.
 pub(super) const FILE: &str = "model.onnx";
@@ -61,7 +61,7 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     match resolve(&mut folded) {
         Ok(()) => exact = folded,
         // A model that the embedded engine cannot fold stays as it is, for engines that can.
-        Err(error) if error.kind() == Kind::Unsupported => {}
+        Err(error) if error.kind() == ErrorKind::Unsupported => {}
         Err(error) => return Err(error),
     }
     // Branches for other input sizes do not fit the fixed shapes, and engines that infer shapes

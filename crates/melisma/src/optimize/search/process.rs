@@ -9,7 +9,7 @@ use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
 use crate::optimize::cache::Temporary;
 use crate::text::size;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Runs a model whose memory depends on data.
 #[derive(Debug)]
@@ -67,9 +67,9 @@ impl ProcessEngine {
         match self.worker.measure(&spec) {
             Ok(Done { outputs, .. }) => match outputs.first() {
                 Some(set) => work::read(set),
-                None => Err(Error::new(Kind::Device, "the worker gave no outputs")),
+                None => Err(Error::new(ErrorKind::Device, "the worker gave no outputs")),
             },
-            Err(error) if error.kind() == Kind::Memory => Err(self.named(&error, &spec)),
+            Err(error) if error.kind() == ErrorKind::Memory => Err(self.named(&error, &spec)),
             Err(error) => Err(error),
         }
     }
@@ -92,7 +92,7 @@ impl ProcessEngine {
             }
             _ => (String::new(), "use a machine with more memory".into()),
         };
-        let error = Error::new(Kind::Memory, format!("{node}: {error}{limit}"));
+        let error = Error::new(ErrorKind::Memory, format!("{node}: {error}{limit}"));
         match self.hidden.is_empty() {
             true => error.with_hint(how),
             false => error.with_hint("its size depends on the values of the inputs: give it others").or_hint(how),

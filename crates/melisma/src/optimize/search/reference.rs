@@ -6,7 +6,7 @@ use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, work};
 use crate::config::precision::Format;
 use crate::engine::{EngineName, onnxruntime, rten};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 impl Selection<'_> {
     /// Outputs of the original model in FP32. ONNX Runtime computes them if it is installed, so
@@ -33,10 +33,10 @@ impl Selection<'_> {
                         let outputs = done.outputs.iter().map(|files| work::read(files)).collect::<Result<_>>()?;
                         return Ok(Reference { engine: done.engine, outputs });
                     }
-                    Err(error) if error.kind() == Kind::Io => return Err(error),
+                    Err(error) if error.kind() == ErrorKind::Io => return Err(error),
                     Err(error) => {
-                        is_short |= error.kind() == Kind::Memory;
-                        is_embedded_short |= error.kind() == Kind::Memory && engine == rten::NAME;
+                        is_short |= error.kind() == ErrorKind::Memory;
+                        is_embedded_short |= error.kind() == ErrorKind::Memory && engine == rten::NAME;
                         reasons.push(named(engine, &error.to_string()));
                         first = first.or((!error.remedies().is_empty()).then_some(error));
                     }
@@ -46,10 +46,10 @@ impl Selection<'_> {
         let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
         if let Some(bound) = self.bound().filter(|_| is_short) {
             if let Some(least) = LeastMemory::of(self, scratch).filter(|_| is_embedded_short) {
-                let error = Error::new(Kind::Memory, format!("{}; {bound}", least.describe()));
+                let error = Error::new(ErrorKind::Memory, format!("{}; {bound}", least.describe()));
                 return Err(error.with_hint(bound.remedy(Some(least.limit_bytes()))));
             }
-            return Err(Error::new(Kind::Memory, format!("{message}; {bound}")).with_hint(bound.remedy(None)));
+            return Err(Error::new(ErrorKind::Memory, format!("{message}; {bound}")).with_hint(bound.remedy(None)));
         }
         Err(match first {
             Some(first) => Error::unsupported(message).with_remedies_of(&first),

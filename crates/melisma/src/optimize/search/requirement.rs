@@ -64,7 +64,7 @@ impl Requirements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ErrorKind;
     use crate::config::Sources;
 
     fn config(flags: &[(&'static str, &str)]) -> Config {
@@ -108,7 +108,7 @@ mod tests {
         ] {
             let config = config(flags);
             let error = Requirements::new(&config, Requested::default()).unwrap_err();
-            assert!(error.kind() == Kind::Unsupported && error.to_string().contains("bf16"), "{error}");
+            assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("bf16"), "{error}");
             let requirements =
                 Requirements::new(&config, Requested { precision: Some("fp32"), ..Requested::default() }).unwrap();
             assert_eq!(requirements.precision, Wanted::Fp32);

@@ -13,7 +13,7 @@ use crate::config::precision::Format;
 use crate::engine::{EngineName, Port};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many of the best are measured a second time.
 const FINALISTS: usize = 3;
@@ -122,7 +122,7 @@ impl Selection<'_> {
             return Ok(winner);
         }
         if let (Some(bound), true) = (self.bound(), all.iter().any(Measured::is_over_memory)) {
-            let error = Error::new(Kind::Memory, format!("no engine fits into the memory: {}", refusals()));
+            let error = Error::new(ErrorKind::Memory, format!("no engine fits into the memory: {}", refusals()));
             let estimated = LeastMemory::of(self, scratch).map(|least| least.limit_bytes());
             let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(all)).min());
             return Err(match (self.search.config.profile.value, self.splitting()) {
@@ -132,7 +132,7 @@ impl Selection<'_> {
             });
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
-            return Err(Error::new(Kind::Check, format!("no engine is exact enough: {}", refusals()))
+            return Err(Error::new(ErrorKind::Check, format!("no engine is exact enough: {}", refusals()))
                 .with_hint(Remedy::RaiseTolerance)
                 .or_hint(Remedy::use_precision(&["fp32"])));
         }

@@ -16,7 +16,7 @@ use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
 use crate::text::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Approximate measuring time per candidate; tests do not depend on exact times.
 const SECONDS: f64 = if cfg!(test) { 0.1 } else { 1.0 };
@@ -127,7 +127,7 @@ impl Selection<'_> {
     }
 
     fn failure(&self, error: &Error) -> Refusal {
-        match self.bound().filter(|_| error.kind() == Kind::Memory) {
+        match self.bound().filter(|_| error.kind() == ErrorKind::Memory) {
             Some(bound) => Refusal::Memory(format!("{error}, {bound}")),
             None => Refusal::Failed(error.to_string()),
         }

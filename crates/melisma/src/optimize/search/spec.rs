@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Candidate, EngineSettings};
 use crate::engine::{EngineName, Operator};
 use crate::output::{self, Existing};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The file in [`Spec::outputs`] that contains the worker's answer.
 const ANSWER: &str = "answer.json";
@@ -73,7 +73,7 @@ pub struct Done {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
     Done(Done),
-    Failed { kind: Kind, message: String, remedies: Vec<Remedy> },
+    Failed { kind: ErrorKind, message: String, remedies: Vec<Remedy> },
 }
 
 impl Answer {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn an_error_arrives_with_its_kind_and_typed_remedies() {
         let folder = tempfile::tempdir().unwrap();
-        for kind in [Kind::Unsupported, Kind::Memory, Kind::Corrupt, Kind::Io] {
+        for kind in [ErrorKind::Unsupported, ErrorKind::Memory, ErrorKind::Corrupt, ErrorKind::Io] {
             let sent = Error::new(kind, "node `a`: too large")
                 .with_hint(Remedy::RaiseMemoryLimit { least: Some(7) })
                 .or_hint(Remedy::use_engine("onnxruntime"))

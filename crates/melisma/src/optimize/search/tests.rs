@@ -14,7 +14,7 @@ use crate::golden::optimize as golden;
 use crate::onnx::Model;
 use crate::optimize::cache::{Cache, Health, Miss, Options as CacheOptions};
 use crate::runtime::memory::Budget;
-use crate::{Kind, Remedy, Result};
+use crate::{ErrorKind, Remedy, Result};
 
 fn config(flags: &[(&'static str, &str)]) -> Config {
     let mut all = vec![("device", "--device", "cpu".to_owned())];
@@ -186,9 +186,9 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(text.contains("onnxruntime"), "never another engine in its place: {text}");
     let small = config(&[("memory_limit", "1MiB"), ("profile", "emergency")]);
     let (kind, text) = refused(&small, &request(&["x=1x3x64"]));
-    assert!(kind == Kind::Memory && text.contains("use the profile field, or use a memory limit of "), "{text}");
+    assert!(kind == ErrorKind::Memory && text.contains("use the profile field, or use a memory limit of "), "{text}");
     let missing = Request { model: golden("none.onnx"), ..request(&["x=1"]) };
-    assert_eq!(refused(&plain, &missing).0, Kind::Io);
+    assert_eq!(refused(&plain, &missing).0, ErrorKind::Io);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn calibration_takes_sets_and_refuses_what_is_no_number() {
     let x = npy::read(&golden("vocoder.x.npy")).unwrap();
     for set in ["a", "b"] {
         std::fs::create_dir(folder.path().join(set)).unwrap();
-        std::fs::write(folder.path().join(set).join("x.npy"), npy::write(&x)).unwrap();
+        std::fs::write(folder.path().join(set).join("x.npy"), npy::encode(&x)).unwrap();
     }
     let request = Request { calibrate: Some(folder.path().to_owned()), ..request(&[]) };
     let config = config(&[]);
@@ -205,7 +205,7 @@ fn calibration_takes_sets_and_refuses_what_is_no_number() {
     assert_eq!(optimize(root.path(), &config, &request).unwrap().key, first.key);
     let mut broken = x.clone();
     broken.as_mut_slice::<f32>().unwrap()[5] = f32::NAN;
-    std::fs::write(folder.path().join("b/x.npy"), npy::write(&broken)).unwrap();
+    std::fs::write(folder.path().join("b/x.npy"), npy::encode(&broken)).unwrap();
     let refused = optimize(root.path(), &config, &request).unwrap_err();
     assert!(refused.to_string().ends_with("b/x.npy: element 5 is NaN, not a number to measure with"), "{refused}");
 }
@@ -217,7 +217,7 @@ fn shapes_of_sets_are_those_that_are_given() {
     let write = |set: &str, shape: &[usize]| {
         std::fs::create_dir_all(folder.path().join(set)).unwrap();
         let value = Value::zeros(x.dtype(), shape).unwrap();
-        std::fs::write(folder.path().join(set).join("x.npy"), npy::write(&value)).unwrap();
+        std::fs::write(folder.path().join(set).join("x.npy"), npy::encode(&value)).unwrap();
     };
     write("a", &[1, 3, 32]);
     let refused = |inputs: &[&str]| {
@@ -242,7 +242,7 @@ fn files_of_values_are_never_taken_for_others() {
     let parts = |precision: Wanted, change: f32| {
         let mut changed = x.clone();
         changed.as_mut_slice::<f32>().unwrap()[5] = change;
-        std::fs::write(&path, npy::write(&changed)).unwrap();
+        std::fs::write(&path, npy::encode(&changed)).unwrap();
         let request =
             Request { requirements: requirements(precision, 1e-3), ..request(&[&format!("x={}", path.display())]) };
         key::parts(&config(&[]), &request).map(|parts| parts.key())
@@ -253,10 +253,10 @@ fn files_of_values_are_never_taken_for_others() {
     }
     assert!(parts(Wanted::Fp32, f32::NAN).unwrap_err().to_string().contains("element 5 is NaN"));
     let request = request(&[&format!("x={}", path.display())]);
-    std::fs::write(&path, npy::write(&x)).unwrap();
+    std::fs::write(&path, npy::encode(&x)).unwrap();
     optimize(root.path(), &config(&[]), &request).unwrap();
     let wide = Value::zeros(crate::format::DType::F64, x.shape()).unwrap();
-    std::fs::write(&path, npy::write(&wide)).unwrap();
+    std::fs::write(&path, npy::encode(&wide)).unwrap();
     let refused = optimize(root.path(), &config(&[]), &request).unwrap_err().to_string();
     assert!(refused.contains("f32[1, 3, time] is expected"), "{refused}");
 }

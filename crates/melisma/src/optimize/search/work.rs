@@ -104,7 +104,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
 pub(super) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
     let file = |(index, value): (usize, &Value)| {
         let path = folder.join(format!("{set}_{index}.npy"));
-        output::write(&path, &npy::write(value), Existing::Replace).map(|()| path)
+        output::write(&path, &npy::encode(value), Existing::Replace).map(|()| path)
     };
     values.iter().enumerate().map(file).collect()
 }

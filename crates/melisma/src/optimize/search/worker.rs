@@ -20,7 +20,7 @@ use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes_of;
 use crate::runtime::memory::Budget;
 use crate::text::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A candidate that takes longer than this is killed.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -110,7 +110,7 @@ impl Worker {
         let whole: f64 = done.seconds.iter().sum();
         // Times are printed in hundredths of a millisecond.
         if total > MOST_SHARE * whole + 1e-5 * all.len() as f64 {
-            return Err(Error::new(Kind::Check, format!("operators of {total} s in a run of {whole} s")));
+            return Err(Error::new(ErrorKind::Check, format!("operators of {total} s in a run of {whole} s")));
         }
         all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         Ok(all)
@@ -145,9 +145,9 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         }
         let is_over = |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > *most);
         let reason = match spec.most_bytes.filter(is_over) {
-            Some(most) => Error::new(Kind::Memory, format!("it takes more than {}", size::show(most))),
+            Some(most) => Error::new(ErrorKind::Memory, format!("it takes more than {}", size::show(most))),
             None if begin.elapsed() > PATIENCE => {
-                Error::new(Kind::Device, format!("it took more than {} s", PATIENCE.as_secs()))
+                Error::new(ErrorKind::Device, format!("it took more than {} s", PATIENCE.as_secs()))
             }
             None => match program.check_stop() {
                 Err(stopped) => stopped,
@@ -167,7 +167,7 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         return Ok((answer?, said(&out)));
     }
     if status.signal() == Some(KILL) {
-        return Err(Error::new(Kind::Memory, "the system ended it, as it does when memory is short"));
+        return Err(Error::new(ErrorKind::Memory, "the system ended it, as it does when memory is short"));
     }
     let crashed = || Error::unsupported(format!("it crashed: {status}"));
     Err(hard_limit::refused(&said(&err)).unwrap_or_else(crashed))

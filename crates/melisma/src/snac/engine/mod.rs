@@ -12,7 +12,7 @@ mod slots;
 
 use melisma_kernels::{Device, Queue};
 
-use crate::{Kind, Result};
+use crate::{ErrorKind, Result};
 
 pub use decode::{Engine, Samples};
 pub use encode::{EncodeEngine, Encoded, Piece};
@@ -24,7 +24,7 @@ pub use slots::StreamId;
 pub(super) fn unless_reference<E>(queue: &Queue, make: impl FnOnce() -> Result<E>) -> Result<Option<E>> {
     match make() {
         Ok(engine) => Ok(Some(engine)),
-        Err(error) if error.kind() == Kind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

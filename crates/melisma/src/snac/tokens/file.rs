@@ -6,7 +6,7 @@ use crate::format::safetensors::Header;
 use crate::format::{DType, npy};
 use crate::snac::config::Config;
 use crate::snac::slots;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Codes of whole frames as the file has them; single codes may still be outside the codebooks.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ struct Stamped {
 
 fn json(bytes: &[u8]) -> Result<List> {
     let refused = |error: serde_json::Error| {
-        let kind = if error.is_eof() { Kind::Truncated } else { Kind::Corrupt };
+        let kind = if error.is_eof() { ErrorKind::Truncated } else { ErrorKind::Corrupt };
         Error::new(kind, format!("codes in JSON: {error}")).with_source(error)
     };
     if bytes.trim_ascii_start().starts_with(b"{") {
@@ -104,7 +104,7 @@ fn tensors(bytes: &[u8], config: &Config) -> Result<List> {
 
 /// Shape `[frames, slots]` or `[frames · slots]`.
 fn npy(bytes: &[u8], n_slots: usize) -> Result<Vec<i64>> {
-    let codes = npy::parse(bytes)?;
+    let codes = npy::decode(bytes)?;
     match codes.shape() {
         [n] if n.is_multiple_of(n_slots) => {}
         [_, width] if *width == n_slots => {}

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::snac::noise::philox4x32;
 use crate::snac::{Codes, Model};
 
@@ -202,15 +202,15 @@ fn malformed_lists_are_refused() {
         let error = refused(text.as_bytes());
         assert!(error.to_string().contains(expected), "{error}, expected {expected}");
     }
-    assert_eq!(refused(b"[[1], [1, 2").kind(), Kind::Truncated);
-    assert_eq!(refused(b"\x93NUMPY\x01\x00\xff\xff{").kind(), Kind::Truncated);
+    assert_eq!(refused(b"[[1], [1, 2").kind(), ErrorKind::Truncated);
+    assert_eq!(refused(b"\x93NUMPY\x01\x00\xff\xff{").kind(), ErrorKind::Truncated);
     let header = "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999, 7), }";
     let mut npy = b"\x93NUMPY\x01\x00".to_vec();
     npy.extend_from_slice(&(header.len() as u16).to_le_bytes());
     npy.extend_from_slice(header.as_bytes());
-    assert_eq!(refused(&npy).kind(), Kind::Truncated);
+    assert_eq!(refused(&npy).kind(), ErrorKind::Truncated);
     let four_levels = Reader::new(Format::Orpheus, &Config::snac_44khz()).unwrap_err();
-    assert_eq!(four_levels.kind(), Kind::Unsupported);
+    assert_eq!(four_levels.kind(), ErrorKind::Unsupported);
 }
 
 #[test]

@@ -89,5 +89,5 @@ pub fn to_safetensors(model: &Model, codes: &Codes) -> Vec<u8> {
         shape: vec![level.len()],
         bytes: bytemuck::cast_slice(level),
     });
-    safetensors::write(tensors.collect(), &[("model", model.hash())])
+    safetensors::encode(tensors.collect(), &[("model", model.hash())])
 }

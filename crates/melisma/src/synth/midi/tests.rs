@@ -1,7 +1,7 @@
 use crate::synth::instrument::Instrument;
 use crate::synth::score::{Bend, Control, Note, Score};
 use crate::synth::{Action, Parameter};
-use crate::{Error, Kind};
+use crate::{Error, ErrorKind};
 use proptest::prelude::*;
 
 /// A file of format 0 with one track of these bytes.
@@ -122,7 +122,7 @@ fn absurd_files_are_refused_with_their_place() {
     many[10..12].copy_from_slice(&[0xff, 0xff]);
     let error = refused(&many);
     assert!(error.to_string().contains("65535 tracks, the file ends after 1"), "{error}");
-    assert_eq!(error.kind(), Kind::Truncated);
+    assert_eq!(error.kind(), ErrorKind::Truncated);
 
     let error = refused(&file(96, &[0, 0xff, 0x51, 3, 0, 0, 0]));
     assert!(error.to_string().contains("track 1 at byte 22: byte 26: a tempo of 0"), "{error}");

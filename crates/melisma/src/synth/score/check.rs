@@ -18,7 +18,7 @@ impl Score {
     /// Checks every value against its limits.
     ///
     /// # Errors
-    /// [`Kind::InvalidArgument`](crate::Kind) that names the place, the value and the limit, of the first that is wrong.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) that names the place, the value and the limit, of the first that is wrong.
     pub fn check(&self) -> Result<()> {
         within("tempo", self.tempo, TEMPO, "beats a minute")?;
         count("notes", self.notes.len(), MAX_NOTES)?;

@@ -1,7 +1,7 @@
 //! Scores as JSON.
 
 use super::Score;
-use crate::{Error, Kind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The JSON schema of scores.
 pub const SCHEMA: &str = include_str!("score.schema.json");
@@ -48,11 +48,11 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 
 fn refused(error: serde_json::Error) -> Error {
     let (kind, hint) = match error.classify() {
-        serde_json::error::Category::Eof => (Kind::Truncated, "the file was cut off: make or fetch it again"),
+        serde_json::error::Category::Eof => (ErrorKind::Truncated, "the file was cut off: make or fetch it again"),
         serde_json::error::Category::Data => {
-            (Kind::InvalidArgument, "docs/score.schema.json has every field and its limits")
+            (ErrorKind::InvalidArgument, "docs/score.schema.json has every field and its limits")
         }
-        _ => (Kind::Corrupt, "a score is JSON: numbers cannot be NaN or infinite"),
+        _ => (ErrorKind::Corrupt, "a score is JSON: numbers cannot be NaN or infinite"),
     };
     Error::new(kind, error.to_string()).with_hint(hint).with_source(error)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Kind;
+use crate::ErrorKind;
 use crate::synth::{Action, Event};
 use proptest::prelude::*;
 
@@ -61,7 +61,7 @@ fn what_is_wrong_is_named_with_its_place_and_limit() {
         assert!(error.to_string().contains(expected), "{text}\n{error}");
         assert!(error.hint().is_some(), "{error}");
     }
-    assert_eq!(refused("{\"tempo\": 60, \"notes\": [").kind(), Kind::Truncated);
+    assert_eq!(refused("{\"tempo\": 60, \"notes\": [").kind(), ErrorKind::Truncated);
 }
 
 #[test]

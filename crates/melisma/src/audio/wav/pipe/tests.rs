@@ -1,6 +1,6 @@
 use super::*;
 use crate::audio::Clip;
-use crate::audio::wav::{SampleFormat, write};
+use crate::audio::wav::{SampleFormat, encode};
 
 /// Returns `1` byte of each read, as a slow pipe does.
 struct Slow<'a>(&'a [u8]);
@@ -19,7 +19,7 @@ fn clip() -> Clip {
 }
 
 fn file(clip: &Clip) -> Vec<u8> {
-    write(clip, SampleFormat::S16).unwrap()
+    encode(clip, SampleFormat::S16).unwrap()
 }
 
 fn all(source: impl Read, channel: Channel, piece: usize) -> Result<(Vec<f32>, Option<String>)> {

@@ -202,9 +202,9 @@ fn buffer(spare: &mut Vec<Vec<f32>>, len: usize) -> Result<Vec<f32>> {
         return Ok(buffer);
     }
     let mut buffer = Vec::new();
-    buffer
-        .try_reserve_exact(len)
-        .map_err(|_| Error::new(crate::Kind::Memory, format!("{NAME}: no memory for an output of {len} floats")))?;
+    buffer.try_reserve_exact(len).map_err(|_| {
+        Error::new(crate::ErrorKind::Memory, format!("{NAME}: no memory for an output of {len} floats"))
+    })?;
     buffer.resize(len, 0.0);
     Ok(buffer)
 }

@@ -109,7 +109,7 @@ fn the_terms_decide_what_qualifies() {
     let values = Sets::make(&shelf.model, &shelf.request(named.clone())).unwrap().values.remove(0);
     let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&shelf.model), values: &values };
     let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&named, subject)).0;
-    assert!(refused.unwrap_err().kind() == Kind::Unsupported, "never another engine in its place");
+    assert!(refused.unwrap_err().kind() == ErrorKind::Unsupported, "never another engine in its place");
 }
 
 /// Entries say `melisma` if they predate the separate names of our two engines.

@@ -153,7 +153,7 @@ fn pieces_follow_the_free_memory() {
     let conv = report.operators.iter().find(|operator| operator.name == "Conv").unwrap();
     assert!(conv.calls > 1 && conv.seconds > 0.0, "{conv:?}");
     let refused = bench.optimize(&[(ON, "false")], Some(free)).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Memory);
+    assert_eq!(refused.kind(), ErrorKind::Memory);
     assert_eq!(refused.remedies()[0], Remedy::set("chunk_large_tensors", "true"));
 }
 
@@ -165,7 +165,7 @@ fn the_least_limit_that_is_named_works() {
         let bench = Bench { worker: program_of("takes_more_once_stored"), ..Bench::new(&model, input) };
         let optimize = |limit: &str| bench.optimize(&[("memory_limit", limit)], None);
         let refused = optimize("1MiB").unwrap_err();
-        assert_eq!(refused.kind(), Kind::Memory, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::Memory, "{refused}");
         assert!(refused.to_string().ends_with("the limit is 1MiB"), "{refused}");
         let [Remedy::RaiseMemoryLimit { least: Some(least) }, ..] = refused.remedies() else { panic!("{refused:?}") };
         assert!(least.is_multiple_of(1 << 20), "{least}");
