@@ -1,6 +1,7 @@
 //! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
 
 mod aarch64;
+mod api;
 mod clippy;
 mod corpora;
 mod cuda12;

@@ -18,10 +18,10 @@ use melisma_kernels::Buffer;
 use self::corpus::{Corpus, RATE};
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
+use melisma::Existing;
 use melisma::audio::{Reads, Source};
 use melisma::dataset::{Inputs, Merge, Missing, Options, Outcome, Request, StoreKind, Techniques};
 use melisma::mel::Config;
-use melisma::output::Existing;
 use melisma::runtime::device::{Device, available_threads};
 use melisma::{Context, Error, Result};
 

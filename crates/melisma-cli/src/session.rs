@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
+use melisma::Existing;
 use melisma::config::Config;
 use melisma::config::{self, Environment, Sources};
-use melisma::output::Existing;
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{self, Needed, Reservation, Space};

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use melisma::Existing;
 use melisma::audio::Channel;
 use melisma::dataset::store::{ColumnType, Store};
 use melisma::dataset::{Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Texts, Tokens};
 use melisma::format::npy;
 use melisma::mel::Config;
-use melisma::output::Existing;
 use melisma::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

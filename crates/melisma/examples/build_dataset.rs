@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use melisma::Budget;
+use melisma::Existing;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Inputs, Options, Request};
 use melisma::mel::Config;
-use melisma::output::Existing;
 
 fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all("clips")?;

@@ -16,7 +16,7 @@
 //! | [`config`] | settings, profiles, precision and policy |
 //! | [`runtime`] | the machine, its devices and their memory |
 //! | [`mod@random`] | random numbers that are the same on every machine |
-//! | [`trace`], [`output`], [`text`] | where the time goes; files that are whole or absent; figures for people |
+//! | [`trace`] | where the time goes |
 //!
 //! # Codec tokens to audio
 //!
@@ -59,6 +59,11 @@
 //! Every [`Error`] has a [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
 //! say what to do about it.
 //!
+//! # What is promised
+//!
+//! What these pages show. The modules `text` and `output`, which the command line, the server and the Python package share,
+//! are not shown and may change at any time.
+//!
 //! # Features
 //!
 //! `onnx` brings the rooms `onnx`, `engine` and `optimize`, and `codecs` the decoders of compressed audio; both are on by
@@ -83,12 +88,14 @@ pub mod mel;
 pub mod onnx;
 #[cfg(feature = "onnx")]
 pub mod optimize;
+#[doc(hidden)]
 pub mod output;
 pub mod pack;
 pub mod runtime;
 pub mod snac;
 pub mod synth;
 pub mod tensor;
+#[doc(hidden)]
 pub mod text;
 pub mod trace;
 
@@ -100,3 +107,8 @@ pub use melisma_kernels::{
     Budget, Buffer, Cpu, DType, Device, Element, Error, ErrorKind, I24, Isa, Level, Pool, Queue, Remedy, Reservation,
     Result, Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
 };
+pub use output::Existing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

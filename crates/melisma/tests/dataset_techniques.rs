@@ -7,10 +7,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use melisma::Existing;
 use melisma::audio::{Clip, Reads, Source, wav};
 use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, Techniques, rehearse, verify};
 use melisma::mel::Config;
-use melisma::output::Existing;
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;

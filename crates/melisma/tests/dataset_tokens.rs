@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use melisma::Context;
+use melisma::Existing;
 use melisma::audio::{Channel, Clip, wav};
 use melisma::dataset::store::Store;
 use melisma::dataset::{Check, Inputs, Outcome, Request, Texts, Tokens, verify};
-use melisma::output::Existing;
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Space};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use melisma::output::Existing;
+use melisma::Existing;
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use melisma::Existing;
 use melisma::Result;
-use melisma::output::Existing;
 use melisma::pack::{Index, packed_path};
 use melisma::text;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use melisma::Existing;
 use melisma::dataset::Inputs;
-use melisma::output::Existing;
 use pyo3::prelude::*;
 
 use crate::error::raise;

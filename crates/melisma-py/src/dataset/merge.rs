@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use melisma::Existing;
 use melisma::dataset::{self, Merge, Missing, StoreKind};
-use melisma::output::Existing;
 use melisma::runtime::device::available_threads;
 use pyo3::prelude::*;
 

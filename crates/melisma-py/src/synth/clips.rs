@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use melisma::Existing;
 use melisma::audio::wav::SampleFormat;
-use melisma::output::Existing;
 use melisma::synth::{Clips, Style, seed};
 use melisma::{Error, Result};
 use pyo3::prelude::*;

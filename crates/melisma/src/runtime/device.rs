@@ -1,8 +1,10 @@
 //! Selects the device.
 
+pub use melisma_kernels::available_threads;
 pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
-pub use melisma_kernels::{Device, Queue, available_threads};
+#[doc(no_inline)]
+pub use melisma_kernels::{Device, Queue};
 
 pub use crate::config::DeviceRequest;
 use crate::config::Threads;

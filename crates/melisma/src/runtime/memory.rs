@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use melisma_kernels::Watch;
+#[doc(no_inline)]
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
 use super::device::Device;

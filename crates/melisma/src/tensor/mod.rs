@@ -32,6 +32,7 @@ pub use element::Factor;
 pub use load::Weights;
 pub use melisma_kernels::elementwise::Operation;
 pub use melisma_kernels::matmul::Scalar;
+#[doc(no_inline)]
 pub use melisma_kernels::{DType, Element, Tensor, View};
 pub use slice::Values;
 

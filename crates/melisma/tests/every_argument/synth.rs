@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use melisma::Existing;
 use melisma::audio::Meter;
-use melisma::output::Existing;
 use melisma::synth::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
 use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Bus, BusConfig, Buses, Capture, Clips, Composer, Cost, Endless, Engine,

@@ -6,9 +6,9 @@ use super::super::of_times;
 use super::Bench;
 use crate::dataset::corpus::Corpus;
 use crate::{Place, Row};
+use melisma::Existing;
 use melisma::audio::{Channel, Clip, wav};
 use melisma::dataset::{Check, Request, Texts, Tokens};
-use melisma::output::Existing;
 use melisma::runtime::device::Device;
 use melisma::{Context, Result};
 
