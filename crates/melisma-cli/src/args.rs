@@ -5,6 +5,7 @@
 mod corpus;
 mod dataset;
 mod encode;
+mod groups;
 mod optimize;
 mod pack;
 mod path;
@@ -21,6 +22,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, PlanArgs};
 pub use encode::EncodeArgs;
+use groups::grouped;
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use path::Paths;
@@ -396,7 +398,7 @@ impl Command {
 
 /// Parses the command line; prints help, version and usage errors and returns their exit code.
 pub fn parse() -> Result<Cli, ExitCode> {
-    let matches = repeatable(Cli::command()).try_get_matches();
+    let matches = grouped(repeatable(Cli::command())).try_get_matches();
     let cli = matches.and_then(|matches| Ok(Cli { paths: Paths::of(&matches), ..Cli::from_arg_matches(&matches)? }));
     cli.map_err(|error| failure::usage(&error))
 }

@@ -49,6 +49,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::ResumeBuild => "run the same command again: it resumes where it stopped",
         Remedy::SkipFailures => "use `--on-error skip` to list files that fail and go on",
         Remedy::UseShards => "build it in parts with --shard",
+        Remedy::GiveKey => "give a key with --api-key-file or MELISMA_API_KEY",
         Remedy::AllowMissing => "use --allow-missing to merge without their rows",
     };
     fixed.to_owned()

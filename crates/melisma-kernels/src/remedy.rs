@@ -92,6 +92,8 @@ pub enum Remedy {
     UseStore(Vec<String>),
     /// Dataset rows of this element type.
     UseRowType(String),
+    /// A key that clients of a server must know.
+    GiveKey,
 }
 
 impl Remedy {
@@ -200,6 +202,7 @@ impl fmt::Display for Remedy {
             Self::AllowMissing => f.write_str("allow missing shards, to merge without their rows"),
             Self::UseStore(kinds) => write!(f, "use the store {}", Self::alternatives(kinds)),
             Self::UseRowType(dtype) => write!(f, "use dtype {dtype}"),
+            Self::GiveKey => f.write_str("give a key"),
         }
     }
 }

@@ -49,6 +49,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::UseShards => "build it in parts with shard=(index, count)".to_owned(),
         Remedy::UseStore(kinds) => format!("use store={}", quoted(kinds)),
         Remedy::UseRowType(dtype) => format!("use dtype=\"{dtype}\""),
+        Remedy::GiveKey => "give api_key".to_owned(),
         // The package has no arguments for these.
         Remedy::Words(_) | Remedy::ShowDevices | Remedy::AllowMissing => remedy.to_string(),
     }

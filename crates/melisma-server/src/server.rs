@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use melisma::runtime::thread;
-use melisma::{Error, Result};
+use melisma::{Error, Remedy, Result};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -78,7 +78,8 @@ impl Server {
             return Err(Error::invalid(format!(
                 "{address}: other machines can reach this address, and there is no key"
             ))
-            .with_hint("give a key with --api-key-file or MELISMA_API_KEY, or use 127.0.0.1"));
+            .with_hint(Remedy::GiveKey)
+            .or_hint("use 127.0.0.1"));
         }
         let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another port");
         // One more for work that blocks. Without its threads the runtime panics.

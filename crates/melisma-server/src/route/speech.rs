@@ -51,7 +51,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
 }
 
 fn no_voice() -> Failure {
-    let message = "this server has no voice: it was started without --upstream";
+    let message = "this server has no voice: it was started without a language model's server";
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "no_voice", message).with_header(SHOULD_RETRY, "false")
 }
 

@@ -3,7 +3,7 @@
 use super::{File, rust};
 
 /// Rooms whose texts every front prints.
-const ROOMS: [&str; 2] = ["crates/melisma/src/", "crates/melisma-kernels/src/"];
+const ROOMS: [&str; 3] = ["crates/melisma/src/", "crates/melisma-kernels/src/", "crates/melisma-server/src/"];
 /// Options of another program.
 const OTHERS: [&str; 1] = ["crates/melisma-kernels/src/device/cuda/nvrtc.rs"];
 /// Mentions of the program or a short flag.
@@ -41,6 +41,7 @@ mod tests {
         for text in ["\"raise --limit\"", "x(\"use `--set a=b`\")", "\"`melisma doctor` lists them\"", "\"use -f\""] {
             assert_eq!(lines(text), 1, "{text}");
             assert_eq!(lines(&format!("#[cfg(test)]\n{text}")), 0, "{text}");
+            assert_eq!(count("crates/melisma-server/src/a.rs", text), 1);
             assert_eq!(count("crates/melisma-cli/src/a.rs", text), 0);
             assert_eq!(count("crates/melisma/src/a/tests.rs", text), 0);
         }
