@@ -1,9 +1,11 @@
-//! `cargo xtask bench`: runs `melisma bench`, records the figures, compares them with a record.
+//! `cargo xtask bench`: runs `melisma bench`, records the figures, compares them with a record, and
+//! writes those of README.md.
 //!
 //! Records of two days differ by the machine's load, but ratios to peers measured in the same run
 //! do not. `--against` therefore compares ratios, and the exit code is 3 if a row lost more than
 //! [`LOSS`] of its ratio to any peer. `--binaries` measures two builds in turns instead.
 
+pub mod figure;
 #[path = "../../crates/melisma-bench/src/key.rs"]
 mod key;
 mod machine;
@@ -41,6 +43,9 @@ pub struct Arguments {
     /// How often each of the two builds is measured
     #[arg(long, value_name = "N", default_value_t = 5, requires = "binaries")]
     rounds: usize,
+    /// Write the figures of README.md from the records, and measure nothing
+    #[arg(long, exclusive = true)]
+    fill: bool,
     /// Store the figures as bench/record/MACHINE/ROOM.json
     #[arg(long)]
     record: bool,
@@ -55,6 +60,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let [old, new] = &arguments.binaries[..] {
         return in_turns(arguments, [old, new]);
+    }
+    if arguments.fill {
+        figure::write()?;
+        return Ok(ExitCode::SUCCESS);
     }
     let record = arguments.against.as_deref().map(read).transpose()?;
     execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;

@@ -20,7 +20,7 @@ mod nvrtc;
 mod onnx;
 mod outcome;
 mod package;
-mod page;
+pub mod page;
 mod python;
 mod ray;
 mod serve;
@@ -88,7 +88,11 @@ const STEPS: &[Step] = &[
     always("python", "the Python package: its tests and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
     always("golden", "golden files against their manifest", golden::check),
-    always("hygiene", "what tracked files may not contain: edges, sizes, budgets, links, words", hygiene::check),
+    always(
+        "hygiene",
+        "what tracked files may not contain: edges, sizes, budgets, links, words, figures",
+        hygiene::check,
+    ),
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),

@@ -1,4 +1,5 @@
-//! Checks, golden files, benches and GPU packing: `cargo xtask check`, `golden`, `bench`, `cuda`.
+//! Checks, golden files, benches, pictures and GPU packing: `cargo xtask check`, `golden`, `bench`,
+//! `picture`, `cuda`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -18,7 +19,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks, golden files, benches and GPU packing")]
+#[command(name = "cargo xtask", about = "Checks, golden files, benches, pictures and GPU packing")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -32,6 +33,8 @@ enum Command {
     Golden,
     /// Run `melisma bench`, record the figures or compare them with a record
     Bench(bench::Arguments),
+    /// Draw the README's pictures of the server's page
+    Picture,
     /// Pack test and bench binaries for a machine with a GPU
     Cuda(cuda::Arguments),
 }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Golden => golden::write(),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Picture => check::page::draw(),
         Command::Cuda(arguments) => cuda::run(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -354,3 +354,15 @@ fn the_files_for_running_it_name_what_there_is() {
         assert!(protocol.contains(&format!("`{metric}")), "docs/protocol.md lacks {metric}");
     }
 }
+
+#[test]
+fn the_curl_line_of_the_readme_gets_a_piece() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let line = readme.lines().find(|line| line.starts_with("curl ")).unwrap();
+    let path = line.split("http://127.0.0.1:8431").nth(1).unwrap().split('"').next().unwrap();
+    let sandbox = Sandbox::new();
+    let served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "1", "--device", "cpu"]));
+    let answer = served.ask("GET", path, "", b"");
+    assert!(answer.starts_with(b"HTTP/1.1 200") && answer.windows(4).any(|four| four == b"RIFF"), "{path}");
+}

@@ -2,6 +2,7 @@
 
 mod budget;
 mod dependency;
+mod figure;
 mod flag;
 mod golden;
 mod import;
@@ -41,6 +42,7 @@ const RULES: &[Rule] = &[
     golden::problems,
     link::problems,
     thread::problems,
+    figure::problems,
 ];
 
 pub fn check() -> Result<Outcome> {

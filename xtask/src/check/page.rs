@@ -5,8 +5,8 @@ use crate::process::{exists, find, output, run};
 use crate::{front, tree};
 use anyhow::{Context, Result};
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 const CHROMIUM: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// The first version of Node.js whose test runner has what the tests use.
@@ -21,27 +21,56 @@ pub fn check_long() -> Result<Outcome> {
 }
 
 fn run_tests(suffix: &str) -> Result<Outcome> {
-    // Playwright wants the full path.
-    let Some(chromium) = CHROMIUM.iter().find_map(|name| find(name)) else {
-        return Ok(Outcome::Skipped("no Chromium; `.ci/run` installs it on Debian".into()));
+    let setup = match Setup::prepare()? {
+        Ok(setup) => setup,
+        Err(missing) => return Ok(Outcome::Skipped(missing)),
     };
-    if !has_node() || !exists("npm") {
-        return Ok(Outcome::Skipped(format!("no Node.js {NODE} or newer with npm; `.ci/run` installs it on Debian")));
-    }
-    front::build()?;
-    let folder = tree::target().join("page");
-    copy(&tree::root().join("crates/melisma-server/web-tests"), &folder)?;
-    run(Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder))
-        .context("npm packages could not be installed; is the registry reachable?")?;
-    let mut files: Vec<_> = tree::files(&folder)?;
-    files.retain(|path| path.parent() == Some(&*folder) && path.to_string_lossy().ends_with(&format!(".{suffix}")));
-    run(Command::new("node")
+    let mut files: Vec<_> = tree::files(&setup.folder)?;
+    let is_test = |name: &str| name.ends_with(&format!(".{suffix}"));
+    files.retain(|path| path.parent() == Some(&*setup.folder) && is_test(&path.to_string_lossy()));
+    run(setup
+        .node()
         .args(["--test", "--test-concurrency=1", "--test-force-exit", "--test-reporter=spec"])
-        .args(&files)
-        .current_dir(&folder)
-        .env("MELISMA", front::program())
-        .env("CHROMIUM", chromium))?;
+        .args(&files))?;
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
+}
+
+/// Draws the README's pictures of the page into `docs`.
+pub fn draw() -> Result<ExitCode> {
+    let setup = Setup::prepare()?.map_err(anyhow::Error::msg)?;
+    run(setup.node().arg("picture.js").arg(tree::root().join("docs")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A copy of the tests with their packages, the program and a browser.
+struct Setup {
+    folder: PathBuf,
+    chromium: PathBuf,
+}
+
+impl Setup {
+    /// The inner error says what this machine lacks.
+    fn prepare() -> Result<Result<Self, String>> {
+        // Playwright wants the full path.
+        let Some(chromium) = CHROMIUM.iter().find_map(|name| find(name)) else {
+            return Ok(Err("no Chromium; `.ci/run` installs it on Debian".into()));
+        };
+        if !has_node() || !exists("npm") {
+            return Ok(Err(format!("no Node.js {NODE} or newer with npm; `.ci/run` installs it on Debian")));
+        }
+        front::build()?;
+        let folder = tree::target().join("page");
+        copy(&tree::root().join("crates/melisma-server/web-tests"), &folder)?;
+        run(Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder))
+            .context("npm packages could not be installed; is the registry reachable?")?;
+        Ok(Ok(Self { folder, chromium }))
+    }
+
+    fn node(&self) -> Command {
+        let mut command = Command::new("node");
+        command.current_dir(&self.folder).env("MELISMA", front::program()).env("CHROMIUM", &self.chromium);
+        command
+    }
 }
 
 fn has_node() -> bool {

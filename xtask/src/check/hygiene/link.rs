@@ -1,4 +1,4 @@
-//! Markdown: lines wrap, and links lead to an existing file and heading.
+//! Markdown: lines wrap, links lead to an existing file and heading, and pictures exist.
 
 use super::File;
 use crate::tree::{self, resolve};
@@ -18,6 +18,8 @@ pub fn problems(files: &[File]) -> Vec<String> {
             }
             let broken = links(line).filter(|target| !leads_somewhere(file, target, files));
             found.extend(broken.map(|target| format!("{path}:{number}: `{target}` leads nowhere")));
+            let missing = pictures(line).filter(|picture| !exists(file, picture));
+            found.extend(missing.map(|picture| format!("{path}:{number}: there is no picture `{picture}`")));
         }
     }
     found
@@ -36,6 +38,17 @@ fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
 /// The targets of `[text](target)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// The files of `src="file"` and `srcset="file"` in a line of HTML.
+fn pictures(line: &str) -> impl Iterator<Item = &str> {
+    let starts = [" src=\"", " srcset=\""].into_iter().filter(|_| line.trim_start().starts_with('<'));
+    starts.flat_map(|start| line.split(start).skip(1)).filter_map(|rest| rest.split('"').next())
+}
+
+fn exists(page: &File, picture: &str) -> bool {
+    let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
+    resolve(&folder.join(picture)).is_some_and(|path| tree::root().join(path).is_file())
 }
 
 fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
@@ -79,6 +92,17 @@ mod tests {
         assert_eq!(problems(&[file("a.md", &*long)]), ["a.md:1: 150 columns, more than 100"]);
         assert_eq!(problems(&[file("a.md", format!("| {long}|\n```\n{long}\n```\n"))]).len(), 0);
         assert_eq!(problems(&[file("a.rs", long)]).len(), 0);
+    }
+
+    #[test]
+    fn pictures_exist() {
+        let found = |text: &str| problems(&[file("docs/a.md", text)]);
+        for good in ["<img alt=\"a\" src=\"../README.md\">", "such as `<audio src=\"...\">`"] {
+            assert_eq!(found(good), [""; 0], "{good}");
+        }
+        let text = "<source srcset=\"no.png\"><img src=\"../../README.md\">";
+        let missing = |picture: &str| format!("docs/a.md:1: there is no picture `{picture}`");
+        assert_eq!(found(text), [missing("../../README.md"), missing("no.png")]);
     }
 
     #[test]
