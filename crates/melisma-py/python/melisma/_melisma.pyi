@@ -1,6 +1,5 @@
 """The native part of the package."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
@@ -8,6 +7,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 import numpy
 import numpy.typing as npt
 from typing_extensions import disjoint_base
+
+from ._path import StrPath
 
 __all__ = [
     "Codec",
@@ -93,7 +94,7 @@ class TensorOptimizer:
     def __new__(
         cls,
         profile: str | None = None,
-        config: str | os.PathLike[str] | dict[str, Any] | Config | None = None,
+        config: StrPath | dict[str, Any] | Config | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """`config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere."""
@@ -114,13 +115,13 @@ class TensorOptimizer:
         """Optimizes `inputs` and calls `work(scope, *inputs)` in a precision scope, tracked as `name`."""
     def optimize(
         self,
-        path: str | os.PathLike[str],
+        path: StrPath,
         inputs: Mapping[str, Sequence[int]],
         *,
         precision: _Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
-        calibrate: str | os.PathLike[str] | None = None,
+        calibrate: StrPath | None = None,
     ) -> dict[str, Any]:
         """Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`, and reports.
 
@@ -129,7 +130,7 @@ class TensorOptimizer:
         """
     def run(
         self,
-        path: str | os.PathLike[str],
+        path: StrPath,
         inputs: dict[str, _Array],
         *,
         precision: _Precision | None = None,
@@ -161,7 +162,7 @@ class PrecisionScope:
 class Weights:
     """A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch. Nothing but its header is read."""
 
-    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def __new__(cls, path: StrPath) -> Self: ...
     def load(self, optimizer: TensorOptimizer, take: Callable[[str, Tensor], object]) -> None:
         """Reads one tensor after another, optimizes it and gives it to `take(name, tensor)`.
 
@@ -194,12 +195,12 @@ class Track:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
-def _work(spec: str | os.PathLike[str]) -> int: ...
+def _work(spec: StrPath) -> int: ...
 
-def _audio_read(path: str | os.PathLike[str]) -> tuple[_Floats, int]:
+def _audio_read(path: StrPath) -> tuple[_Floats, int]:
     """Reads all channels of a file: samples [channels, samples] and their rate."""
 
-def _audio_write(path: str | os.PathLike[str], samples: _Floats, sample_rate: int, sample_format: str) -> None:
+def _audio_write(path: StrPath, samples: _Floats, sample_rate: int, sample_format: str) -> None:
     """Writes samples [channels, samples] in the format that the suffix of `path` names."""
 
 def _resample(samples: _Floats, from_hz: int, to_hz: int, out: _Array | None) -> _Floats:
@@ -347,22 +348,22 @@ _Bytes: TypeAlias = npt.NDArray[numpy.uint8]
 _Tensor: TypeAlias = tuple[str, str, list[int], _Bytes]
 
 def _pack_save(
-    path: str | os.PathLike[str],
+    path: StrPath,
     tensors: list[_Tensor],
     metadata: dict[str, str],
     tile_size: int | None,
-    base: str | os.PathLike[str] | None,
+    base: StrPath | None,
 ) -> tuple[int, int]: ...
 def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
 def _compressed(blob: bytes) -> tuple[str, list[int]]: ...
 def _decompress(blob: bytes, out: _Bytes) -> None: ...
-def _load_to_device(path: str | os.PathLike[str], device: str) -> list[tuple[str, DeviceTensor]]: ...
+def _load_to_device(path: StrPath, device: str) -> list[tuple[str, DeviceTensor]]: ...
 
 @final
 class PackFile:
     """A file of weights that is open for reading. Its header and indices have been read."""
 
-    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def __new__(cls, path: StrPath) -> Self: ...
     @property
     def tensors(self) -> list[tuple[str, str, list[int]]]:
         """The tensors as the plain file has them: name, type and shape."""
@@ -372,7 +373,7 @@ class PackFile:
     def load(
         self,
         parts: list[tuple[str, tuple[int, int, int, int] | None]] | None = None,
-        base: str | os.PathLike[str] | None = None,
+        base: StrPath | None = None,
     ) -> list[_Tensor]:
         """The bytes of tensors: of all, or of those named, each whole or cut to a region."""
 
@@ -401,13 +402,13 @@ class DeviceTensor:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
-def _pack_index(path: str | os.PathLike[str]) -> tuple[str, list[tuple[str, str]]]: ...
-def _pack_write_index(path: str | os.PathLike[str]) -> str: ...
+def _pack_index(path: StrPath) -> tuple[str, list[tuple[str, str]]]: ...
+def _pack_write_index(path: StrPath) -> str: ...
 def _pack_file(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], tile_size: int | None, threads: int
+    source: StrPath, target: StrPath, tile_size: int | None, threads: int
 ) -> tuple[int, int]: ...
 def _clips(
-    folder: str | os.PathLike[str],
+    folder: StrPath,
     settings: dict[str, Any],
     shard: tuple[int, int],
     place: tuple[str | None, int],
@@ -419,15 +420,15 @@ class _Inputs:
     """All input files of a dataset, in order."""
 
     @staticmethod
-    def find(places: Sequence[str | os.PathLike[str]]) -> _Inputs:
+    def find(places: Sequence[StrPath]) -> _Inputs:
         """Searches folders, audio files and lists."""
     @staticmethod
-    def within(folder: str | os.PathLike[str], names: Sequence[str | os.PathLike[str]]) -> _Inputs:
+    def within(folder: StrPath, names: Sequence[StrPath]) -> _Inputs:
         """The audio files among `names`, which will lie below `folder`."""
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> _Inputs:
+    def load(path: StrPath) -> _Inputs:
         """Reads a list that `save` wrote."""
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Writes the list to `path`, and replaces an earlier one."""
     def skipped(self) -> list[str]:
         """What was left out, in words."""
@@ -456,13 +457,13 @@ class _Builder:
         """Builds one dataset or shard, and returns a report."""
 
 def _merge(
-    shards: Sequence[str | os.PathLike[str]],
-    output: str | os.PathLike[str],
+    shards: Sequence[StrPath],
+    output: StrPath,
     store: str | None,
     policy: tuple[bool, bool],
 ) -> tuple[int, list[int]]: ...
 def _dataset_columns(
-    path: str | os.PathLike[str],
+    path: StrPath,
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...
 
 @final
@@ -472,7 +473,7 @@ class Config:
     def __new__(
         cls,
         profile: str | None = None,
-        config: str | os.PathLike[str] | dict[str, Any] | None = None,
+        config: StrPath | dict[str, Any] | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them."""
@@ -490,7 +491,7 @@ class Session:
 
     def __new__(
         cls,
-        path: str | os.PathLike[str],
+        path: StrPath,
         optimizer: TensorOptimizer,
         *,
         precision: str | None = None,
@@ -505,7 +506,7 @@ class Session:
 class Trace:
     """Spans of all threads, from `with` to its end."""
 
-    def __new__(cls, path: str | os.PathLike[str] | None = None) -> Self:
+    def __new__(cls, path: StrPath | None = None) -> Self:
         """A trace for `with`; `path` gets a file for Perfetto at the end."""
     def table(self, sort: str = "self", limit: int = 30) -> str:
         """The table of `melisma --profile`, sorted by self, total, calls, name, p99, device, bytes or allocated."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from . import _melisma
 from ._array import is_torch, mapping, optional, plain, refuse
 from ._melisma import Config
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 Settings: TypeAlias = dict[str, Any] | Config
 _P = ParamSpec("_P")
@@ -34,7 +34,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
     def __new__(
         cls,
         profile: str | Settings | None = None,
-        config: Path | Settings | None = None,
+        config: StrPath | Settings | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """Takes a profile's name, or settings as a dict or a `Config`, or the path of a YAML file as `config`."""
@@ -176,7 +176,7 @@ class TensorRTOptimizer:
     def __init__(self, config: Settings | None = None) -> None:
         self._optimizer = TensorOptimizer(config)
 
-    def optimize_onnx(self, path: Path, input_shapes: Mapping[str, Sequence[int]]) -> str:
+    def optimize_onnx(self, path: StrPath, input_shapes: Mapping[str, Sequence[int]]) -> str:
         """The folder of the cached engine for inputs of these shapes; `melisma.optimize.Session` uses it."""
         report = self._optimizer.optimize(path_of(path), {name: list(shape) for name, shape in mapping(input_shapes, "input_shapes").items()})
         return str(report["cache"]["path"])

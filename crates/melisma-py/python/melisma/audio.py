@@ -21,7 +21,7 @@ import numpy
 from . import _melisma
 from ._array import ArrayLike, Floats, floats, like, rate, refuse, target
 from ._html import clip_html
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 __all__ = ["Clip", "read", "resample", "stretch", "write"]
 
@@ -43,7 +43,7 @@ class Clip(NamedTuple):
         return clip_html(_channels(self.samples), rate(self.sample_rate))
 
 
-def read(path: Path, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
+def read(path: StrPath, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
     """Reads WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF, by the file's content.
 
     `sample_rate` resamples; `mono` gives the mean of all channels, still as [1, samples].
@@ -57,7 +57,7 @@ def read(path: Path, *, sample_rate: int | None = None, mono: bool = False) -> C
 
 
 def write(
-    path: Path, samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
+    path: StrPath, samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
 ) -> None:
     """Writes samples, [samples] or [channels, samples], as `.wav`, `.flac`, `.mp3` or `.opus`, by the name's suffix.
 

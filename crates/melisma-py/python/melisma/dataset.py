@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from . import _melisma
 from ._array import optional, refuse
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 __all__ = ["Dataset", "Rows", "build", "collate", "merge", "open"]
 
@@ -30,16 +30,16 @@ Progress: TypeAlias = Callable[[int, int], object] | bool | None
 
 
 def build(
-    inputs: Path | Iterable[Path],
-    output: Path,
+    inputs: StrPath | Iterable[StrPath],
+    output: StrPath,
     *,
     feature: Literal["mel", "tokens"] = "mel",
     preset: str = "builder",
     segment: float = 10.0,
     segment_hop: float | None = None,
     drop_tail: bool = False,
-    model: Path = "builtin:mini24",
-    metadata: Path | None = None,
+    model: StrPath = "builtin:mini24",
+    metadata: StrPath | None = None,
     text_column: int | str | None = None,
     path_column: int | str | None = None,
     verify_audio: bool = False,
@@ -96,8 +96,8 @@ def _builder(
     segment: float = 10.0,
     segment_hop: float | None = None,
     drop_tail: bool = False,
-    model: Path = "builtin:mini24",
-    metadata: Path | None = None,
+    model: StrPath = "builtin:mini24",
+    metadata: StrPath | None = None,
     text_column: int | str | None = None,
     path_column: int | str | None = None,
     verify_audio: bool = False,
@@ -120,8 +120,8 @@ def _builder(
 
 
 def merge(
-    shards: Iterable[Path],
-    output: Path,
+    shards: Iterable[StrPath],
+    output: StrPath,
     *,
     store: Literal["hdf5", "safetensors", "npy"] | None = None,
     overwrite: bool = False,
@@ -163,7 +163,7 @@ _SPECTROGRAMS = {"status": 1, "mel": 3}
 _TOKENS = {"status": 1, "codes": 2, "offsets": 1, "text": 1, "text_offsets": 1}
 
 
-def open(path: Path) -> "Dataset":
+def open(path: StrPath) -> "Dataset":
     """Opens a dataset that `build` or `melisma dataset build` made."""
     return Dataset(path)
 
@@ -178,7 +178,7 @@ class Dataset(Sequence[Any]):
     `column(name)` is a whole column.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: StrPath) -> None:
         self._path = os.path.abspath(path_of(path))
         columns, self.attributes = _melisma._dataset_columns(self._path)
         self._places = {name: (kind, tuple(shape), file, offset) for name, kind, shape, file, offset in columns}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from . import _melisma
 from ._array import ArrayLike, mapping, plain, refuse
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 from ._tensor import Settings, TensorOptimizer
 
 __all__ = ["NodeArg", "Session", "optimize"]
@@ -20,13 +20,13 @@ Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
 
 
 def optimize(
-    path: Path,
+    path: StrPath,
     inputs: Mapping[str, Sequence[int]] | None = None,
     *,
     precision: Precision | None = None,
     tolerance: float | None = None,
     engine: str | None = None,
-    calibrate: Path | None = None,
+    calibrate: StrPath | None = None,
     config: Settings | None = None,
 ) -> dict[str, Any]:
     """Finds the best engine for a model with inputs of these shapes, caches it, and returns the report of
@@ -53,7 +53,7 @@ class Session(_melisma.Session):
 
     def __new__(
         cls,
-        path: Path,
+        path: StrPath,
         *,
         precision: Precision | None = None,
         tolerance: float | None = None,

@@ -25,7 +25,7 @@ import numpy
 from . import _melisma
 from ._array import ArrayLike, mapping, optional, plain, refuse
 from ._dtype import framework_of, made, room, taken, torch_name, width
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 __all__ = ["Decoder", "Encoder", "Sizes", "compress", "decompress", "load_file", "load_to_device", "safe_open", "save_file"]
 
@@ -41,11 +41,11 @@ class Sizes(NamedTuple):
 
 def save_file(
     tensors: Mapping[str, ArrayLike],
-    filename: Path,
+    filename: StrPath,
     metadata: Mapping[str, str] | None = None,
     *,
     tile_size: int | None = None,
-    base: Path | None = None,
+    base: StrPath | None = None,
 ) -> Sizes:
     """Packs arrays or torch tensors into a file, and checks that it decodes to them.
 
@@ -69,12 +69,12 @@ def _name(value: object) -> str:
     return value
 
 
-def _path(path: Path | None) -> str | None:
+def _path(path: StrPath | None) -> str | None:
     return None if path is None else path_of(path)
 
 
 def load_file(
-    filename: Path, framework: Framework | None = None, *, device: str = "cpu", base: Path | None = None
+    filename: StrPath, framework: Framework | None = None, *, device: str = "cpu", base: StrPath | None = None
 ) -> dict[str, Any]:
     """All tensors of a file, packed or plain.
 
@@ -97,7 +97,7 @@ def _on(tensor: Any, device: str) -> Any:
 class safe_open:  # noqa: N801 (the name that safetensors has)
     """A file whose tensors are read one at a time, for `with`."""
 
-    def __init__(self, filename: Path, framework: Framework | None = None, device: str = "cpu") -> None:
+    def __init__(self, filename: StrPath, framework: Framework | None = None, device: str = "cpu") -> None:
         self._path = path_of(filename)
         self._framework = framework_of(framework)
         self._device = device
@@ -270,7 +270,7 @@ class Decoder:
         return array if out is None else out
 
 
-def load_to_device(filename: Path, device: Any = "cuda") -> dict[str, Any]:
+def load_to_device(filename: StrPath, device: Any = "cuda") -> dict[str, Any]:
     """Loads a file, packed or plain, straight into a GPU: torch CUDA tensors that share the loaded memory.
 
     The GPU decodes packed tensors while the file is read, and checks every tile. `device` is `cuda:N`, or `cuda` for

@@ -25,7 +25,7 @@ import numpy
 
 from . import _melisma
 from ._array import ArrayLike, Floats, Integers, floats, in_order, integers, is_torch, like, plain, rate, refuse, target
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 from .audio import resample
 
 __all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "populate"]
@@ -182,13 +182,13 @@ class SNAC:
     Torch tensors give torch tensors on their device, and arrays give arrays.
     """
 
-    def __init__(self, path: Path, *, device: str | None = None, noise: int | None = 0) -> None:
+    def __init__(self, path: StrPath, *, device: str | None = None, noise: int | None = 0) -> None:
         self._path, self._device, self._noise = path_of(path), device, noise
         self._codec = _melisma.Codec(self._path, device=device)
 
     @classmethod
     def from_pretrained(
-        cls, path: Path, *, device: str | None = None, noise: int | None = 0
+        cls, path: StrPath, *, device: str | None = None, noise: int | None = 0
     ) -> Self:
         """Opens a folder with `config.json` and weights, a file of weights, or `builtin:mini24`. Nothing is downloaded."""
         return cls(path, device=device, noise=noise)

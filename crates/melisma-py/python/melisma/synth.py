@@ -20,7 +20,7 @@ from typing import Any, Self, TypeAlias
 
 from . import _melisma
 from ._array import ArrayLike, Floats, rate as checked_rate, refuse, target
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 __all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
 
@@ -75,14 +75,14 @@ class Score:
         return cls._of(_native(score))
 
     @classmethod
-    def from_midi(cls, file: bytes | Path) -> Self:
+    def from_midi(cls, file: bytes | StrPath) -> Self:
         """Reads a MIDI file, by its path or its bytes."""
         if not isinstance(file, bytes):
             with open(path_of(file), "rb") as opened:
                 file = opened.read()
         return cls._of(_melisma._Score.from_midi(file))
 
-    def to_midi(self, path: Path | None = None) -> bytes:
+    def to_midi(self, path: StrPath | None = None) -> bytes:
         """The score as a MIDI file, which is written to `path` if that is given."""
         file = _native(self).to_midi()
         if path is not None:

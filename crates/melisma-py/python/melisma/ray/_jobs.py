@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from .._array import refuse
-from .._path import Path, path_of
+from .._path import StrPath, path_of
 from ._clips import Clips
 from ._cluster import Cluster, Needs, Workers, whole
 from ._dataset import Build
@@ -34,8 +34,8 @@ MAX_CLIPS = (1 << 32) - 1
 
 
 def build(
-    inputs: Path | Iterable[Path],
-    output: Path,
+    inputs: StrPath | Iterable[StrPath],
+    output: StrPath,
     *,
     workers: Workers = CORES,
     shards: int | None = None,
@@ -43,7 +43,7 @@ def build(
     allow_missing: bool = False,
     overwrite: bool = False,
     store: Store | None = None,
-    scratch: Path | None = None,
+    scratch: StrPath | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Builds a dataset on the cluster, or resumes an earlier job; returns a report.
@@ -81,7 +81,7 @@ def build(
 
 
 def pack(
-    index: Path,
+    index: StrPath,
     *,
     workers: Workers = CORES,
     retries: int = 2,
@@ -102,7 +102,7 @@ def pack(
 
 def clips(
     preset: str,
-    folder: Path,
+    folder: StrPath,
     count: int,
     *,
     seconds: float = 10.0,
@@ -133,7 +133,7 @@ def clips(
     return _run(Clips(_absolute(folder), settings, shards, overwrite), workers, retries, allow_missing=False)
 
 
-def _absolute(path: Path) -> str:
+def _absolute(path: StrPath) -> str:
     text = path_of(path)
     return text if "://" in text or text.startswith("builtin:") else os.path.abspath(text)
 
