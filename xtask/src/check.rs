@@ -85,7 +85,7 @@ const STEPS: &[Step] = &[
     always("aarch64", "the build for 64-bit Arm Linux", aarch64::check),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
-    always("python", "the Python package: its tests and its stubs", python::check),
+    always("python", "the Python package: its tests on the oldest and the newest Python, and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
     always("golden", "golden files against their manifest", golden::check),
     always(

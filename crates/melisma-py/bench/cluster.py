@@ -34,7 +34,8 @@ ray.get(ray.remote(lambda: None).remote())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 begun = time.perf_counter()
 try:
-    report = melisma.ray.build(sys.argv[1], sys.argv[2], retries=0, **json.loads(sys.argv[3]))
+    feature = getattr(melisma.ray, sys.argv[3])()
+    report = melisma.ray.build(sys.argv[1], sys.argv[2], feature, retries=0, shards=json.loads(sys.argv[4]))
 except melisma.ray.JobError as error:
     report = {"error": str(error)}
 seconds = time.perf_counter() - begun
@@ -54,16 +55,15 @@ def write_files(folder, count, rate=RATE):
         os.symlink(os.path.join(folder, f"{index % DIFFERENT:07}.wav"), os.path.join(folder, f"{index:07}.wav"))
 
 
-def on_ray(wavs, output, settings):
-    ran = subprocess.run(
-        [sys.executable, "-c", DRIVER, wavs, output, json.dumps(settings)], stdout=subprocess.PIPE, text=True, check=True
-    )
+def on_ray(wavs, output, feature, shards=None):
+    command = [sys.executable, "-c", DRIVER, wavs, output, feature, json.dumps(shards)]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def alone(wavs, output, settings):
+def alone(wavs, output):
     begun = time.perf_counter()
-    dataset.build(wavs, output, device="cpu", threads=2, progress=False, **settings)
+    dataset.build(wavs, output, dataset.Tokens(), device="cpu", threads=2, progress=False)
     return time.perf_counter() - begun
 
 
@@ -77,7 +77,7 @@ def memory(folder, counts):
             file.write(b"RIFF")
         for index in range(1, count):
             os.symlink(os.path.join(wavs, "0.wav"), os.path.join(wavs, f"{index}.wav"))
-        grown.append(on_ray(wavs, os.path.join(folder, f"names-{count}.h5"), {"shards": 4})["driver_bytes"])
+        grown.append(on_ray(wavs, os.path.join(folder, f"names-{count}.h5"), "Mel", 4)["driver_bytes"])
         shutil.rmtree(wavs)
     return (grown[1] - grown[0]) / (counts[1] - counts[0])
 
@@ -122,16 +122,15 @@ def main():
     if arguments.plan is not None:
         return beside_the_plan(arguments)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        settings = {"feature": "tokens"}
         probe = os.path.join(folder, "probe")
         write_files(probe, DIFFERENT)
-        seconds = alone(probe, os.path.join(folder, "probe.h5"), settings)
+        seconds = alone(probe, os.path.join(folder, "probe.h5"))
         count = max(DIFFERENT, int(DIFFERENT * arguments.minutes * 60 / seconds) + 1)
         wavs = os.path.join(folder, "wavs")
         write_files(wavs, count)
         one, two = os.path.join(folder, "one.h5"), os.path.join(folder, "two.h5")
-        plain = alone(wavs, one, settings)
-        ran = on_ray(wavs, two, settings)
+        plain = alone(wavs, one)
+        ran = on_ray(wavs, two, "Tokens")
         with open(one, "rb") as first, open(two, "rb") as second:
             same = first.read() == second.read()
         per_file = memory(folder, (1_000, arguments.names))

@@ -240,7 +240,7 @@ def loader():
     with tempfile.TemporaryDirectory(dir=".") as folder:
         for index in range(8):
             audio.write(os.path.join(folder, f"{index}.wav"), numpy.random.default_rng(index).standard_normal(22_050 * 60) * 0.1, 22_050)
-        dataset.build(folder, os.path.join(folder, "rows.h5"), segment=1.0, segment_hop=0.02, progress=False)
+        dataset.build(folder, os.path.join(folder, "rows.h5"), dataset.Mel(segment=1.0, segment_hop=0.02), progress=False)
         rows = dataset.open(os.path.join(folder, "rows.h5"))
         values = numpy.array(rows.column("mel"))
         others = []

@@ -8,7 +8,7 @@ import torch
 from melisma import dataset
 
 folder = pathlib.Path(sys.argv[1])
-dataset.build(folder, folder / "train.h5", segment=1.0, progress=False)
+dataset.build(folder, folder / "train.h5", dataset.Mel(segment=1.0), progress=False)
 rows = dataset.open(folder / "train.h5")
 loader = torch.utils.data.DataLoader(rows, 8, shuffle=True, num_workers=2, collate_fn=dataset.collate)
 n_mels = rows[0].shape[0]

@@ -7,6 +7,11 @@ use crate::error::raise;
 use crate::{array, settings};
 
 /// Settings, from defaults to arguments; later layers win.
+///
+/// Args:
+///     profile: The name of a profile: emergency, field or training.
+///     config: The path of a YAML file, or a dict of settings.
+///     memory_limit: Bytes, or text such as "2GiB".
 #[pyclass(name = "Config", module = "melisma", frozen)]
 pub struct PyConfig {
     pub config: Config,
@@ -26,13 +31,22 @@ impl PyConfig {
         Ok(Self { config: Config::load(&sources).map_err(raise)? })
     }
 
-    /// The settings under the profile called `name`: emergency, field or training.
+    /// The settings under a profile.
+    ///
+    /// Args:
+    ///     name: emergency, field or training.
+    ///
+    /// Returns:
+    ///     The settings.
     #[staticmethod]
     fn load_with_profile(name: &str) -> PyResult<Self> {
         Ok(Self { config: Config::load_with_profile(name).map_err(raise)? })
     }
 
-    /// Every key with its value and where it came from.
+    /// All settings.
+    ///
+    /// Returns:
+    ///     The value of each key, and where it came from.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         array::parsed(py, &self.config.json().to_string())
     }

@@ -31,19 +31,31 @@ impl MemoryTracker {
         Ok(Self { tracker: make().map_err(raise)? })
     }
 
-    /// Opens a scope called `name`, for `with`.
+    /// A scope over memory.
+    ///
+    /// Args:
+    ///     name: Its name in the table.
+    ///
+    /// Returns:
+    ///     The scope, for `with`.
     #[pyo3(signature = (name=""))]
     fn track(&self, name: &str) -> Track {
         let name = if name.is_empty() { "tracked" } else { name }.to_owned();
         Track { tracker: self.tracker.clone(), name, open: Mutex::new(None) }
     }
 
-    /// The current figures as a table.
+    /// The table of everything, as it is now.
+    ///
+    /// Returns:
+    ///     The table as text.
     fn summary(&self) -> String {
         self.tracker.summary().to_string()
     }
 
-    /// All closed scopes: their calls and their peak bytes in host, pinned and device memory.
+    /// The scopes that were left.
+    ///
+    /// Returns:
+    ///     The calls of each by name, and the most bytes held inside of it in host, pinned and device memory.
     fn scopes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let scopes = PyDict::new(py);
         for (name, used) in self.tracker.scopes() {

@@ -24,8 +24,12 @@ use crate::{element, onnx, settings, signal};
 /// Multiplications of a product that takes a tenth of a second or more.
 const LONG: usize = 1 << 32;
 
-/// Tensor tools for one set of settings: device, profile, memory limit and the section
-/// `tensor_optimizations`.
+/// The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
+///
+/// Args:
+///     profile: The name of a profile.
+///     config: The path of a YAML file, or settings as a dict or a `Config`.
+///     memory_limit: Bytes, or text such as "2GiB".
 #[pyclass(name = "TensorOptimizer", module = "melisma", frozen, subclass)]
 pub struct PyTensorOptimizer {
     tools: Local<TensorOptimizer>,
@@ -76,31 +80,60 @@ impl PyTensorOptimizer {
         self.wrap(py.detach(|| tools.optimize_tensor(tensor, dtype)))
     }
 
-    /// a [M, K] times b [K, N], in the type of `a`.
+    /// The product of two matrices.
+    ///
+    /// Args:
+    ///     a: [M, K], an array or a tensor.
+    ///     b: [K, N], an array or a tensor.
+    ///
+    /// Returns:
+    ///     [M, N], in the type of `a`.
     fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         self.product(py, [a, b], |tools, a, b| tools.matmul(a, b))
     }
 
-    /// A new tensor: `y` combined with `x`, which is a number or has as many elements. Operations:
-    /// add, subtract, multiply, divide, maximum, minimum.
+    /// Combines two operands, element by element.
+    ///
+    /// Args:
+    ///     operation: add, subtract, multiply, divide, maximum or minimum.
+    ///     y: The first operand, an array or a tensor.
+    ///     x: The second operand: a number, or as many elements as `y`.
+    ///
+    /// Returns:
+    ///     A new tensor.
     fn combine(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let (operation, mut y) = (element::operation(operation)?, self.owned(y)?);
         element::combine(self, operation, &mut y, x)?;
         self.wrap(Ok(y))
     }
 
-    /// Modifies `y`, a tensor or an array, in place.
+    /// Changes `y` where it is.
+    ///
+    /// Args:
+    ///     operation: As for `combine`.
+    ///     y: The array or tensor to change.
+    ///     x: As for `combine`.
     fn combine_in_place(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         element::combine_in_place(self, element::operation(operation)?, y, x)
     }
 
-    /// A scope for `with`, in which products store their operands in the precision from the
-    /// settings.
+    /// A scope in which products keep their operands in the precision of the settings.
+    ///
+    /// Returns:
+    ///     The scope, for `with`.
     fn mixed_precision(this: Bound<'_, Self>) -> PrecisionScope {
         PrecisionScope { optimizer: this.unbind(), is_open: AtomicBool::new(false) }
     }
 
-    /// Optimizes `inputs` and calls `work(scope, *inputs)` in a precision scope, tracked as `name`.
+    /// Calls a function on optimized inputs, in a precision scope that is tracked.
+    ///
+    /// Args:
+    ///     name: The name of the scope in the memory table.
+    ///     inputs: Arrays and tensors, which are optimized first.
+    ///     work: Called as `work(scope, *inputs)`.
+    ///
+    /// Returns:
+    ///     What `work` returns.
     fn apply<'py>(
         this: Bound<'py, Self>,
         name: String,
@@ -120,9 +153,18 @@ impl PyTensorOptimizer {
         result
     }
 
-    /// Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`,
-    /// and returns the report of `melisma optimize --json`. Inputs whose shape the model fixes may
-    /// be left out.
+    /// Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
+    ///
+    /// Args:
+    ///     path: The model.
+    ///     inputs: The shape of each input by name; those that the model fixes may be left out.
+    ///     precision: "fp32", "fp16", "int8" or "auto"; None is that of the settings.
+    ///     tolerance: The largest relative error that is allowed; None is that of the settings.
+    ///     engine: The only engine to consider; None considers all.
+    ///     calibrate: A file with real values of the inputs.
+    ///
+    /// Returns:
+    ///     The report of `melisma optimize --json`.
     #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, calibrate=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn optimize<'py>(
@@ -142,9 +184,18 @@ impl PyTensorOptimizer {
         array::parsed(py, &report.map_err(raise)?)
     }
 
-    /// The outputs of an ONNX model by name. Uses the fastest cached engine for these shapes that
-    /// satisfies `precision` and `tolerance`, otherwise the embedded engine in FP32. The logger
-    /// `melisma` records the choice and the reason.
+    /// Runs an ONNX model on the fastest cached engine for these shapes that satisfies the arguments, else on the embedded
+    /// one in FP32. The logger `melisma` is told which and why, and `last_run` holds it.
+    ///
+    /// Args:
+    ///     path: The model.
+    ///     inputs: The inputs by name.
+    ///     precision: As for `optimize`.
+    ///     tolerance: As for `optimize`.
+    ///     engine: As for `optimize`.
+    ///
+    /// Returns:
+    ///     The outputs by name.
     #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None))]
     fn run<'py>(
         &self,
@@ -214,7 +265,14 @@ impl PrecisionScope {
         Ok(self.optimizer.get().tools()?.mixed_precision(|scope| scope.dtype().name()))
     }
 
-    /// a [M, K] times b [K, N], in the format of this scope.
+    /// The product of two matrices.
+    ///
+    /// Args:
+    ///     a: [M, K], an array or a tensor.
+    ///     b: [K, N], an array or a tensor.
+    ///
+    /// Returns:
+    ///     [M, N], in the format of this scope.
     fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         if !self.is_open.load(Ordering::Relaxed) {
             let error = melisma::Error::invalid("the precision scope is not open");

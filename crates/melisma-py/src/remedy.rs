@@ -46,7 +46,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::BuildDataset => "melisma.dataset.build reads folders".to_owned(),
         Remedy::ResumeBuild => "make the same call again: it resumes where it stopped".to_owned(),
         Remedy::SkipFailures => "use on_error=\"skip\" to list files that fail and go on".to_owned(),
-        Remedy::UseShards => "build it in parts with shard=(index, count)".to_owned(),
+        Remedy::UseShards => "build it in parts, with shard=(1, N) to (N, N)".to_owned(),
         Remedy::UseStore(kinds) => format!("use store={}", quoted(kinds)),
         Remedy::UseRowType(dtype) => format!("use dtype=\"{dtype}\""),
         Remedy::GiveKey => "give api_key".to_owned(),

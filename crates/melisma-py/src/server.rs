@@ -91,7 +91,16 @@ impl PyServer {
     }
 }
 
-/// Starts a server on 127.0.0.1 and returns when it is ready; port 0 takes any free port.
+/// Starts a server on 127.0.0.1, and waits until it is ready.
+///
+/// Args:
+///     port: Its port; 0 takes any free one.
+///     model: A codec model, as `melisma.snac.Decoder` takes it.
+///     upstream: The URL of a language model's server, for speech.
+///     api_key: The key that clients must send.
+///
+/// Returns:
+///     The server, for `with`.
 #[pyfunction]
 #[pyo3(signature = (*, port=0, model=None, upstream=None, api_key=None))]
 pub fn serve(

@@ -34,7 +34,10 @@ impl PyTensor {
         self.tensor.len() * self.tensor.dtype().size()
     }
 
-    /// A copy of its elements.
+    /// Copies its elements to the host.
+    ///
+    /// Returns:
+    ///     A new array.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         array::from_tensor(py, &self.tensor, &self.queue)
     }

@@ -13,6 +13,9 @@ use crate::array;
 use crate::error::raise;
 
 /// Spans of all threads, from `with` to its end.
+///
+/// Args:
+///     path: A file for Perfetto, written at the end; None writes none.
 #[pyclass(name = "Trace", module = "melisma", frozen)]
 pub struct PyTrace {
     path: Option<PathBuf>,
@@ -60,14 +63,24 @@ impl PyTrace {
         }
     }
 
-    /// The table of `melisma --profile`, sorted by self, total, calls, name, p99, device, bytes or allocated.
+    /// The table of `melisma --profile`.
+    ///
+    /// Args:
+    ///     sort: self, total, calls, name, p99, device, bytes or allocated.
+    ///     limit: The most rows.
+    ///
+    /// Returns:
+    ///     The table as text.
     #[pyo3(signature = (sort="self", limit=30))]
     fn table(&self, sort: &str, limit: usize) -> PyResult<String> {
         let sort = sort.parse().map_err(raise)?;
         self.with_report(|report| report.text(sort, limit))
     }
 
-    /// The same figures as a dict.
+    /// The figures of the table.
+    ///
+    /// Returns:
+    ///     A dict of them.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         array::parsed(py, &self.with_report(|report| report.json(Sort::SelfTime, usize::MAX).to_string())?)
     }

@@ -10,8 +10,10 @@ use crate::optimizer::PyTensorOptimizer;
 use crate::signal::Watch;
 use crate::tensor::PyTensor;
 
-/// A weight file: `.safetensors`, packed or not, or a PyTorch checkpoint. Opening it reads only the
-/// header.
+/// A file of weights, of which nothing but the header is read.
+///
+/// Args:
+///     path: A `.safetensors` file, packed or not, or a checkpoint of PyTorch.
 #[pyclass(name = "Weights", module = "melisma", frozen)]
 pub struct PyWeights {
     weights: Weights,
@@ -24,8 +26,11 @@ impl PyWeights {
         Ok(Self { weights: py.detach(|| Weights::open(&path)).map_err(raise)? })
     }
 
-    /// Reads one tensor after another, optimizes it and passes it to `take(name, tensor)`. The
-    /// limit applies to the tensors that are alive at the same time.
+    /// Reads one tensor after another. The memory limit holds for those that are alive at one time.
+    ///
+    /// Args:
+    ///     optimizer: Optimizes each tensor.
+    ///     take: Called as `take(name, tensor)`.
     fn load(&self, py: Python<'_>, optimizer: &Bound<'_, PyTensorOptimizer>, take: Py<PyAny>) -> PyResult<()> {
         let optimizer = optimizer.get().tools()?;
         py.detach(|| {

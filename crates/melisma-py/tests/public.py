@@ -7,7 +7,7 @@ from melisma import _melisma, audio, dataset, mel, optimize, pack, snac, synth
 
 MODULES = {module.__name__.rpartition(".")[2]: module for module in [melisma, audio, dataset, mel, optimize, pack, snac, synth]}
 #: What calls return and no module exports.
-RETURNED = {"pack.Slice": pack.Slice, "melisma.Track": _melisma.Track}
+RETURNED = {"melisma.Track": _melisma.Track}
 #: Classes whose objects come from elsewhere only.
 NOT_MADE = frozenset({"melisma.PrecisionScope", "melisma.Server", "melisma.Tensor", "melisma.Track"})
 #: Methods without a public name that people or protocols call.

@@ -1,6 +1,10 @@
-"""How everything public is called with success: `World.recipes` has arguments for each."""
+"""How everything public is called with success: `World.recipes` has arguments for each.
+
+440 lines because it has an entry for everything public.
+"""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -24,6 +28,7 @@ RARE = {
     "melisma.TensorRTOptimizer.optimize_onnx": 200,
     "optimize.optimize": 200,
     "dataset.build tokens": 20,
+    "dataset.build tokens in the old spelling": 20,
     "snac.SNAC": 10,
     "snac.SNAC.from_pretrained": 10,
     "snac.SNAC.to": 10,
@@ -89,8 +94,8 @@ class World:
         self.weights = {"w": numpy.arange(6_000, dtype="f4").reshape(60, 100), "v": numpy.arange(6, dtype="i8")}
         pack.save_file(self.weights, path("w.safetensors"), {"a": "b"})
         for index in range(2):
-            dataset.build(path("wave.wav"), path(f"part{index}.h5"), segment=0.5, shard=(index, 2), progress=False)
-        dataset.build(path("wave.wav"), path("rows.h5"), segment=0.5, progress=False)
+            dataset.build(path("wave.wav"), path(f"part{index}.h5"), dataset.Mel(segment=0.5), shard=(index + 1, 2), progress=False)
+        self.report = dataset.build(path("wave.wav"), path("rows.h5"), dataset.Mel(segment=0.5), progress=False)
         self.rows = dataset.open(path("rows.h5"))
         self.decoder, self.encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
         self.snac = snac.SNAC("builtin:mini24", device="cpu")
@@ -99,6 +104,8 @@ class World:
         self.transform, self.stream = mel.Transform("builder"), synth.Stream(rate=16_000)
         self.opened = pack.safe_open(path("w.safetensors"), "np")
         self.session = optimize.Session(self.model, config=self.config)
+        fields = dict.fromkeys(field.name for field in dataclasses.fields(optimize.Report))
+        self.searched = optimize.Report(**fields)
         with melisma.trace() as self.trace:
             pass
 
@@ -128,8 +135,13 @@ class World:
             "melisma.trace": lambda: self.trace,
             "audio.Clip": lambda: audio.Clip(self.samples[None], 22_050),
             "dataset.Dataset": lambda: self.rows,
+            "dataset.Mel": dataset.Mel,
+            "dataset.Report": lambda: self.report,
+            "dataset.Table": lambda: dataset.Table("table.csv", 1),
+            "dataset.Tokens": dataset.Tokens,
             "mel.Transform": lambda: self.transform,
             "optimize.NodeArg": lambda: optimize.NodeArg("x", "float", [1]),
+            "optimize.Report": lambda: self.searched,
             "optimize.Session": lambda: self.session,
             "pack.Sizes": lambda: pack.Sizes(2, 1),
             "pack.Slice": lambda: self.opened.get_slice("w"),
@@ -177,10 +189,12 @@ class World:
         encoded, values = pack.Encoder(64).encode(tile), self.transform.values
         sizes = {"n_mels": 20, "n_fft": 256, "hop_length": 64, "win_length": 256, "sample_rate": 8_000}
         keyed = {key: value for key, value in values.items() if key not in ("name", "preset")}
-        build = {
+        old = {
             "preset": "builder", "segment": 0.5, "segment_hop": 0.25, "drop_tail": True, "model": "builtin:mini24",
             "metadata": None, "text_column": None, "path_column": None, "verify_audio": False, "min_snr": None,
-            "store": "hdf5", "shard": (0, 1), "overwrite": True, "on_error": "skip", "device": "cpu", "threads": 1,
+        }
+        build = {
+            "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "device": "cpu", "threads": 1,
             "memory_limit": "1GiB", "progress": False,
         }
         table = path("table.csv")
@@ -253,12 +267,32 @@ class World:
             "dataset.Dataset.column": lambda: Recipe(self.rows.column, name="mel"),
             "dataset.Rows": lambda: Recipe(dataset.Rows, dataset=self.rows, indices=[0]),
             "dataset.build": lambda: Recipe(
-                dataset.build, inputs=[path("wave.wav")], output=path("built.h5"), feature="mel", **build, **sizes
+                dataset.build, inputs=[path("wave.wav")], output=path("built.h5"),
+                feature=dataset.Mel(segment=0.5, **sizes), **build,
+            ),
+            "dataset.build spectrograms in the old spelling": lambda: Recipe(
+                dataset.build, inputs=[path("wave.wav")], output=path("built.h5"), feature="mel", **build, **old, **sizes
             ),
             "dataset.build tokens": lambda: Recipe(
-                dataset.build, inputs=path("wave.wav"), output=path("tokens.safetensors"),
-                **{**build, "feature": "tokens", "metadata": table, "text_column": "text", "path_column": "path",
+                lambda feature, **rest: dataset.build(
+                    path("wave.wav"), path("tokens.safetensors"), dataset.Tokens(**feature), **rest
+                ),
+                feature={"model": "builtin:mini24", "texts": dataset.Table(table, "text", "path"), "verify_audio": True},
+                **{**build, "store": "safetensors"},
+            ),
+            "dataset.build tokens in the old spelling": lambda: Recipe(
+                dataset.build, inputs=path("wave.wav"), output=path("old-tokens.safetensors"),
+                **{**build, **old, "feature": "tokens", "metadata": table, "text_column": "text", "path_column": "path",
                    "verify_audio": True, "min_snr": -100.0, "store": "safetensors"},
+            ),
+            "dataset.Mel": lambda: Recipe(
+                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20
+            ),
+            "dataset.Report": lambda: Recipe(dataset.Report, **self.report),
+            "dataset.Report.__getitem__": lambda: Recipe(self.report.__getitem__, "rows"),
+            "dataset.Table": lambda: Recipe(dataset.Table, path=table, text_column="text", path_column=1),
+            "dataset.Tokens": lambda: Recipe(
+                dataset.Tokens, model="builtin:mini24", texts=None, verify_audio=True, min_snr=-100.0
             ),
             "dataset.collate": lambda: Recipe(dataset.collate, rows=dataset.Rows(self.rows, [0, 1])),
             "dataset.merge": lambda: Recipe(
@@ -276,6 +310,8 @@ class World:
                 mel.spectrogram, x=self.samples.copy(), sample_rate=16_000, preset="builder", device="cpu", out=None, n_mels=40
             ),
             "optimize.NodeArg": lambda: Recipe(optimize.NodeArg, name="x", type="float", shape=[1, None]),
+            "optimize.Report": lambda: Recipe(optimize.Report, **self.searched),
+            "optimize.Report.__getitem__": lambda: Recipe(self.searched.__getitem__, "engine"),
             "optimize.Session": lambda: Recipe(optimize.Session, path=self.model, **terms, config=dict(self.config)),
             "optimize.Session.run": lambda: Recipe(self.session.run, output_names=["y"], input_feed={"x": self.x}),
             "optimize.optimize": lambda: Recipe(
@@ -288,6 +324,7 @@ class World:
             ),
             "pack.Encoder": lambda: Recipe(pack.Encoder, tile_size=64),
             "pack.Encoder.encode": lambda: Recipe(pack.Encoder(64).encode, tile=tile.copy(), number=0),
+            "pack.SafetensorError": lambda: Recipe(pack.SafetensorError, "text"),
             "pack.Sizes": lambda: Recipe(pack.Sizes, source_bytes=2, packed_bytes=1),
             "pack.Slice": lambda: Recipe(pack.Slice, file=self.opened, name="w", dtype="F32", shape=[60, 100]),
             "pack.Slice.__getitem__": lambda: Recipe(
@@ -313,7 +350,7 @@ class World:
             "snac.SNAC.encode": lambda: Recipe(self.snac.encode, audio_data=self.samples[None, None, :50].copy()),
             "snac.SNAC.forward": lambda: Recipe(self.snac.forward, audio_data=self.samples[None, None, :50].copy()),
             "snac.SNAC.from_pretrained": lambda: Recipe(
-                snac.SNAC.from_pretrained, path="builtin:mini24", device="cpu", noise=None
+                snac.SNAC.from_pretrained, path="builtin:mini24", revision=None, device="cpu", noise=None
             ),
             "snac.SNAC.to": lambda: Recipe(snac.SNAC("builtin:mini24").to, device="cpu"),
             "snac.SNAC.train": lambda: Recipe(self.snac.train, mode=True),
@@ -372,9 +409,11 @@ class World:
                 synth.render, score="preset:focus", seconds=0.05, seed=1, rate=16_000, loudness=None, device="auto", out=None
             ),
         }
-        for name in ("Error", "FileNotFoundError", "MemoryError", "OSError", "PermissionError", "RuntimeError", "ValueError"):
-            kind = getattr(melisma, f"Melisma{name}")
-            made[f"melisma.Melisma{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
+        for name in melisma.__all__:
+            if not name.startswith("Melisma"):
+                continue
+            kind = getattr(melisma, name)
+            made[f"melisma.{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
         for name, function in names().items():
             if not any(known.partition(" ")[0] == name for known in made) and not self.takes(name, function):
                 made[name] = lambda name=name, function=function: self.plain(name, function)

@@ -1,5 +1,7 @@
 """Datasets: built, resumed, opened and pickled."""
 
+import dataclasses
+import json
 import os
 import pickle
 import tempfile
@@ -9,6 +11,7 @@ import numpy
 
 import melisma
 from melisma import audio, dataset, mel, pack, snac
+from melisma.dataset import Mel, Table, Tokens
 from test_audio import tone
 from test_combine import safetensors
 
@@ -33,7 +36,7 @@ class Builds(unittest.TestCase):
         for name in ["x.h5", "x.safetensors", "x"]:
             calls = []
             report = dataset.build(
-                self.wavs, self.path(name), segment=1.0, drop_tail=True, progress=lambda *now: calls.append(now)
+                self.wavs, self.path(name), Mel(segment=1.0, drop_tail=True), progress=lambda *now: calls.append(now)
             )
             self.assertEqual((report["rows"], report["files_ok"], report["failures"]), (6, 3, []))
             self.assertEqual(calls[-1], (6, 6))
@@ -53,15 +56,20 @@ class Builds(unittest.TestCase):
             numpy.testing.assert_array_equal(dataset.open(self.path(name))[2], expected)
             self.assertEqual(rows.status.tolist(), [0] * 6)
             self.assertIn("file_index", rows.columns)
-            again = dataset.build(self.wavs, self.path(name), segment=1.0, drop_tail=True, progress=False)
+            again = dataset.build(self.wavs, self.path(name), Mel(segment=1.0, drop_tail=True), progress=False)
             self.assertEqual(again["rows_resumed"], 6)
 
     def test_values_of_the_preset(self):
-        dataset.build([os.path.join(self.wavs, "0.wav")], self.path("y.h5"), preset="torchaudio", segment=0.5, n_mels=20, progress=False)
-        self.assertEqual((dataset.open(self.path("y.h5"))[0].shape, dataset.open(self.path("y.h5"))[0].dtype), ((20, 41), "f4"))
+        for name, feature in {
+            "y.h5": Mel("torchaudio", segment=0.5, n_mels=20),
+            "z.h5": Mel("torchaudio", segment=0.5, values={"n_mels": 20}),
+        }.items():
+            dataset.build([os.path.join(self.wavs, "0.wav")], self.path(name), feature, progress=False)
+            row = dataset.open(self.path(name))[0]
+            self.assertEqual((row.shape, row.dtype), ((20, 41), "f4"))
 
     def test_tokens(self):
-        report = dataset.build(self.wavs, self.path("t.safetensors"), feature="tokens", device="cpu", progress=False)
+        report = dataset.build(self.wavs, self.path("t.safetensors"), Tokens(), device="cpu", progress=False)
         rows = dataset.open(self.path("t.safetensors"))
         self.assertEqual((report["rows"], len(rows)), (3, 3))
         encoder = snac.Encoder(device="cpu")
@@ -74,17 +82,98 @@ class Builds(unittest.TestCase):
         with open(self.path("table.csv"), "w") as file:
             file.write("path|text\n0|zero\n1|one\n2|two\n")
         dataset.build(
-            self.wavs, self.path("u.h5"), feature="tokens", metadata=self.path("table.csv"), text_column="text",
-            verify_audio=True, device="cpu", progress=False,
+            self.wavs, self.path("u.h5"), Tokens(texts=Table(self.path("table.csv"), "text"), verify_audio=True),
+            device="cpu", progress=False,
         )
         self.assertEqual([text for _, text in dataset.open(self.path("u.h5"))], ["zero", "one", "two"])
         with open(self.path("other.csv"), "w") as file:
             file.write("text|file\nthree|0\nfour|1\nfive|2\n")
         dataset.build(
-            self.wavs, self.path("v.h5"), feature="tokens", metadata=self.path("other.csv"), text_column="text",
-            path_column="file", device="cpu", progress=False,
+            self.wavs, self.path("v.h5"), Tokens(texts=Table(self.path("other.csv"), 1, "file")), device="cpu",
+            progress=False,
         )
         self.assertEqual([text for _, text in dataset.open(self.path("v.h5"))], ["three", "four", "five"])
+
+    def test_shards_count_from_one(self):
+        whole = dataset.build(self.wavs, self.path("whole.h5"), Mel(segment=1.0), progress=False)
+        parts = [self.path(f"part-{number}.h5") for number in (1, 2, 3)]
+        built = [
+            dataset.build(self.wavs, part, Mel(segment=1.0), shard=(number, 3), progress=False)
+            for number, part in enumerate(parts, 1)
+        ]
+        self.assertEqual([report.files_ok for report in built], [1, 1, 1])
+        self.assertEqual(dataset.merge(parts, self.path("merged.h5")), whole.rows)
+        with open(self.path("merged.h5"), "rb") as merged, open(self.path("whole.h5"), "rb") as expected:
+            self.assertEqual(merged.read(), expected.read())
+
+    def test_reports_are_dataclasses_and_mappings(self):
+        report = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0, drop_tail=True), progress=False)
+        self.assertIsInstance(report, dataset.Report)
+        self.assertEqual((report.rows, report["rows"], report.get("rows"), report.get("x", 3)), (6, 6, 6, 3))
+        self.assertEqual(list(report.keys()), [field.name for field in dataclasses.fields(report)])
+        self.assertEqual((len(report), "rows" in report, "x" in report), (9, True, False))
+        self.assertEqual({**report}, dataclasses.asdict(report))
+        self.assertEqual((dict(report.items()), pickle.loads(pickle.dumps(report))), (report, report))
+        self.assertEqual(json.loads(json.dumps(dict(report)))["files_ok"], 3)
+        with self.assertRaises(KeyError):
+            report["row"]
+        with self.assertRaises(dataclasses.FrozenInstanceError):
+            report.rows = 7
+        with self.assertRaises(TypeError):
+            report["rows"] = 7
+
+    def test_features_are_values(self):
+        feature = Mel("whisper-80", segment=2.0, n_mels=40)
+        self.assertEqual(feature, Mel(preset="whisper-80", segment=2.0, values={"n_mels": 40}))
+        self.assertEqual(hash(feature), hash(Mel("whisper-80", segment=2.0, n_mels=40)))
+        self.assertEqual(dataclasses.replace(feature, segment=3.0), Mel("whisper-80", segment=3.0, n_mels=40))
+        self.assertEqual(eval(repr(feature)), feature)
+        tokens = Tokens(model="m", texts=Table("t.csv", 2))
+        for value in [feature, tokens]:
+            self.assertEqual(pickle.loads(pickle.dumps(value)), value)
+            with self.assertRaises(dataclasses.FrozenInstanceError):
+                value.model = "n"
+
+    def old(self, text, output, *arguments, **spelled):
+        """Builds in an old spelling, which is warned of where the call is."""
+        with self.assertWarnsRegex(DeprecationWarning, text) as warned:
+            report = dataset.build(self.wavs, self.path(output), *arguments, **spelled, device="cpu", progress=False)
+        self.assertEqual(os.path.basename(warned.filename), "test_dataset.py")
+        return report, dataset.open(self.path(output)).attributes
+
+    def new(self, output, feature):
+        report = dataset.build(self.wavs, self.path(output), feature, device="cpu", progress=False)
+        return report, dataset.open(self.path(output)).attributes
+
+    def same(self, old, new):
+        self.assertEqual((old[0].rows, old[1]), (new[0].rows, new[1]))
+
+    def test_old_spellings(self):
+        with open(self.path("table.csv"), "w") as file:
+            file.write("path|text\n0|zero\n1|one\n2|two\n")
+        ends = r"is deprecated; use melisma.dataset.build\(inputs, output, "
+        self.same(
+            self.old(ends + r"Mel\(segment=..., n_mels=...\)\)", "a.h5", segment=1.0, n_mels=20),
+            self.new("b.h5", Mel(segment=1.0, n_mels=20)),
+        )
+        self.same(
+            self.old(ends + r"Mel\(drop_tail=...\)\)", "c.h5", feature="mel", drop_tail=True, model="unused"),
+            self.new("d.h5", Mel(drop_tail=True)),
+        )
+        self.same(self.old(ends + r"Tokens\(\)\)", "e.h5", feature="tokens"), self.new("f.h5", Tokens()))
+        spelled = {"metadata": self.path("table.csv"), "text_column": "text", "verify_audio": False, "min_snr": 3.0}
+        self.same(
+            self.old(
+                ends + r"Tokens\(model=..., texts=Table\(...\), verify_audio=..., min_snr=...\)\)", "g.h5",
+                feature="tokens", model="builtin:mini24", **spelled,
+            ),
+            self.new("h.h5", Tokens(texts=Table(self.path("table.csv"), "text"))),
+        )
+        self.assertEqual([text for _, text in dataset.open(self.path("g.h5"))], ["zero", "one", "two"])
+        with self.assertRaisesRegex(ValueError, "unknown argument `n_mels` for tokens"):
+            dataset.build(self.wavs, self.path("i.h5"), feature="tokens", n_mels=3)
+        with self.assertRaisesRegex(ValueError, "metadata without text_column"):
+            dataset.build(self.wavs, self.path("i.h5"), feature="tokens", metadata="t.csv")
 
     def test_files_of_others(self):
         pack.save_file({"w": numpy.zeros((3, 4), "f4")}, self.path("packed.safetensors"))
@@ -107,17 +196,26 @@ class Builds(unittest.TestCase):
     def test_what_is_refused(self):
         with open(os.path.join(self.wavs, "bad.wav"), "wb") as file:
             file.write(b"RIFF")
-        report = dataset.build(self.wavs, self.path("x.h5"), segment=1.0, progress=False)
+        report = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0), progress=False)
         self.assertEqual((report["files_failed"], report["failures"][0]["path"]), (1, "bad.wav"))
         build = dataset.build
         for exception, text, work in [
             (ValueError, "bad.wav", lambda: build(self.wavs, self.path("y.h5"), on_error="fail", progress=False)),
-            (ValueError, "not of this plan", lambda: build(self.wavs, self.path("x.h5"), segment=2.0, progress=False)),
+            (ValueError, "not of this plan", lambda: build(self.wavs, self.path("x.h5"), Mel(segment=2.0), progress=False)),
             (melisma.MelismaError, "nothing", lambda: build(self.path("nothing"), self.path("y.h5"), progress=False)),
-            (ValueError, "unknown feature", lambda: build(self.wavs, self.path("y.h5"), feature="f0", progress=False)),
-            (ValueError, "unknown key `mels`", lambda: build(self.wavs, self.path("y.h5"), mels=3, progress=False)),
-            (ValueError, "-1", lambda: build(self.wavs, self.path("y.h5"), segment=-1, progress=False)),
-            (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(1, 1), progress=False)),
+            (ValueError, "unknown feature", lambda: build(self.wavs, self.path("y.h5"), "f0", progress=False)),
+            (ValueError, "unknown key `mels`", lambda: build(self.wavs, self.path("y.h5"), Mel(mels=3), progress=False)),
+            (ValueError, "-1", lambda: build(self.wavs, self.path("y.h5"), Mel(segment=-1), progress=False)),
+            (ValueError, "values: list", lambda: Mel(values=[])),
+            (ValueError, "use Table", lambda: Tokens(texts="table.csv")),
+            (ValueError, "min_snr is 20 without verify_audio", lambda: Tokens(min_snr=20)),
+            (TypeError, r"`segment` beside a feature; use Mel\(segment=", lambda: build(self.wavs, "y.h5", Mel(), segment=1.0)),
+            (TypeError, r"use Tokens\(model=", lambda: build(self.wavs, "y.h5", Tokens(), model="x")),
+            (ValueError, "from 1\n.*use \\(1, 8\\)", lambda: build(self.wavs, self.path("y.h5"), shard=(0, 8), progress=False)),
+            (ValueError, "1 <= number", lambda: build(self.wavs, self.path("y.h5"), shard=(2, 1), progress=False)),
+            (ValueError, "1 <= number", lambda: build(self.wavs, self.path("y.h5"), shard=(-1, 2), progress=False)),
+            (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(1.0, 2), progress=False)),
+            (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(True, 2), progress=False)),
             (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=numpy.dtype("f4"), progress=False)),
             (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(0, 1, 2), progress=False)),
             (ValueError, "on_error", lambda: build(self.wavs, self.path("y.h5"), on_error="ignore", progress=False)),

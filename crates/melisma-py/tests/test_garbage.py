@@ -63,7 +63,7 @@ class Cycles(unittest.TestCase):
 
     def test_objects_that_hold_themselves(self):
         audio.write(self.path("a.wav"), numpy.zeros(22_050), 22_050)
-        dataset.build(self.path("a.wav"), self.path("a.h5"), segment=1.0, progress=False)
+        dataset.build(self.path("a.wav"), self.path("a.h5"), dataset.Mel(segment=1.0), progress=False)
         pack.save_file({"w": numpy.zeros(9, "f4")}, self.path("w.safetensors"))
         model = os.path.join(GOLDEN, "vocoder.onnx")
         for make in [

@@ -92,7 +92,9 @@ class Habits(unittest.TestCase):
                 "build": lambda path: dataset.build(path, self.path("x.h5"), progress=False),
                 "build of many": lambda path: dataset.build([path], self.path("x.h5"), progress=False),
                 "output": lambda path: dataset.build(self.folder, path, progress=False),
-                "metadata": lambda path: dataset.build(self.folder, "x.h5", feature="tokens", metadata=path, progress=False),
+                "metadata": lambda path: dataset.build(
+                    self.folder, "x.h5", dataset.Tokens(texts=dataset.Table(path, 1)), progress=False
+                ),
                 "merge": lambda path: dataset.merge([path], self.path("x.h5")),
                 "merged": lambda path: dataset.merge([self.path("x.h5")], path),
                 "open": dataset.open,
@@ -120,7 +122,7 @@ class Habits(unittest.TestCase):
 
     def test_subclasses_of_datasets(self):
         audio.write(self.path("a.wav"), numpy.sin(numpy.arange(66_150) / 9), 22_050)
-        dataset.build(self.path("a.wav"), self.path("a.h5"), segment=1.0, progress=False)
+        dataset.build(self.path("a.wav"), self.path("a.h5"), dataset.Mel(segment=1.0), progress=False)
         rows, doubled = dataset.open(self.path("a.h5")), Doubled(self.path("a.h5"))
         doubled.factor = 3
         for opened in [doubled, pickle.loads(pickle.dumps(doubled))]:

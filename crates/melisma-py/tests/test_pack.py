@@ -1,6 +1,9 @@
 """Weights compressed without loss."""
 
 import os
+import pickle
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
@@ -105,6 +108,56 @@ class Files(unittest.TestCase):
                 file.get_slice("w")[-1:]
         with self.assertRaisesRegex(ValueError, "closed"):
             part[:1]
+
+    def test_errors_of_safetensors(self):
+        bad, weight = os.path.join(self.folder.name, "bad.safetensors"), weights(300, 300)
+        with open(bad, "wb") as file:
+            file.write(b"x" * 100)
+        pack.save_file({"w": weight}, self.path)
+        file = pack.safe_open(self.path, "np")
+        with pack.safe_open(self.path, "np") as closed:
+            pass
+        for text, work in {
+            "bad.safetensors": lambda: pack.safe_open(bad, "np"),
+            "header|bad": lambda: pack.load_file(bad, "np"),
+            "unknown tensor `v`": lambda: file.get_tensor("v"),
+            "unknown tensor `v`\nhint: .* has 1": lambda: file.get_slice("v"),
+            "unknown framework": lambda: pack.safe_open(self.path, "xx"),
+            "closed": lambda: closed.get_tensor("w"),
+            "index 300": lambda: file.get_slice("w")[300],
+            "too many": lambda: file.get_slice("w")[:, :, 1],
+        }.items():
+            with self.assertRaisesRegex(pack.SafetensorError, text) as raised:
+                work()
+            self.assertIsInstance(raised.exception, melisma.MelismaSafetensorError)
+            self.assertIsInstance(raised.exception, ValueError)
+            again = pickle.loads(pickle.dumps(raised.exception))
+            self.assertEqual((type(again), str(again)), (type(raised.exception), str(raised.exception)))
+        self.assertIsInstance(raised.exception, IndexError)
+        with self.assertRaises(FileNotFoundError):
+            pack.safe_open(os.path.join(self.folder.name, "none"), "np")
+        with self.assertRaises(TypeError):
+            pack.safe_open(3, "np")
+        with open(self.path, "r+b") as damaged:
+            damaged.seek(-3_000, os.SEEK_END)
+            byte = damaged.read(1)[0]
+            damaged.seek(-1, os.SEEK_CUR)
+            damaged.write(bytes([byte ^ 1]))
+        with self.assertRaises(pack.SafetensorError):
+            pack.safe_open(self.path, "np").get_tensor("w")
+
+    def test_the_class_of_safetensors(self):
+        """Its class where it is installed, and one in its place where it is not."""
+        program = "import sys; {0}; from melisma import pack; print(pack.SafetensorError.__module__)"
+        run = lambda code: subprocess.run(
+            [sys.executable, "-c", program.format(code)], check=True, capture_output=True, text=True, timeout=300
+        ).stdout.strip()
+        self.assertEqual(run("sys.modules['safetensors'] = None"), "melisma._error")
+        code = "import types; m = sys.modules['safetensors'] = types.ModuleType('safetensors'); "
+        code += "m.SafetensorError = type('SafetensorError', (Exception,), {'__module__': 'safetensors'})"
+        self.assertEqual(run(code), "safetensors")
+        with self.assertRaises(pack.SafetensorError):
+            raise melisma.MelismaSafetensorError("corrupt", "text")
 
     def test_gpus_that_are_missing(self):
         pack.save_file({"w": weights(4)}, self.path)

@@ -118,7 +118,7 @@ class Interrupts(Interruptible):
         with tempfile.TemporaryDirectory() as folder:
             audio.write(os.path.join(folder, "long.wav"), numpy.zeros(22_050 * 600, "i2"), 22_050)
             path = os.path.join(folder, "x.h5")
-            self.check(lambda: dataset.build(folder, path, segment=1.0, segment_hop=0.002, progress=False), after=0.5)
+            self.check(lambda: dataset.build(folder, path, dataset.Mel(segment=1.0, segment_hop=0.002), progress=False), after=0.5)
             self.assertTrue(os.path.exists(path + ".partial"))
             self.assertFalse(os.path.exists(path))
 

@@ -1,15 +1,19 @@
-//! The Python package: built, assembled in `target/python` and tested, and its stubs are compared
-//! with it; the release wheel with torch.
+//! The Python package: built, assembled in `target/python` and tested on the oldest and the newest
+//! Python, and its stubs are compared with it; the release wheel with torch.
 
 use super::outcome::Outcome;
 use crate::process::{output, run, works};
 use crate::{front, tree, venv};
 use anyhow::{Context, Result, ensure};
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
+/// The last minor version of Python 3 that is looked for.
+const LATEST: u32 = 40;
+/// Succeeds in a released Python that can make a venv.
+const USABLE: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info.releaselevel != 'final')";
 
 /// Packages of the long tests and of the figures.
 const LONG: &[&str] = &[
@@ -27,18 +31,59 @@ const LONG: &[&str] = &[
 const TORCHAUDIO: &str = "torchaudio==2.11.0";
 
 pub fn check() -> Result<Outcome> {
-    let python = oldest()?;
-    let source = tree::root().join("crates/melisma-py");
     let folder = assemble()?;
-    let module = |name: &str| {
-        let mut command = Command::new(&python);
-        command.args(["-m", name]).current_dir(&folder).env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
+    let python = oldest()?;
+    test(&python, &folder)?;
+    run(module(&python, "mypy.stubtest", &folder).arg("melisma._melisma"))?;
+    run(module(&python, "mypy", &folder).args(["--strict", "--no-incremental", "-p", "melisma"]))?;
+    let tested = version(&python)?;
+    let Some((newer, name)) = newest(&tested) else {
+        println!("SKIPPED: no Python newer than {tested} with venv was found");
+        return Ok(Outcome::Counted(format!("Python {tested}; SKIPPED: none newer was found")));
     };
-    run(module("unittest").args(["discover", "--start-directory"]).arg(source.join("tests")))?;
-    run(module("mypy.stubtest").arg("melisma._melisma"))?;
-    run(module("mypy").args(["--strict", "--no-incremental", "-p", "melisma"]))?;
-    Ok(Outcome::Passed)
+    let interpreter = newer.to_str().context("the path of a Python is not UTF-8")?;
+    test(&venv::python_of(interpreter, &format!("python{name}-venv"), &PACKAGES[..1])?, &folder)?;
+    Ok(Outcome::Counted(format!("Python {tested} and {name}")))
+}
+
+fn test(python: &Path, folder: &Path) -> Result<()> {
+    let tests = tree::root().join("crates/melisma-py/tests");
+    run(module(python, "unittest", folder).args(["discover", "--start-directory"]).arg(tests))
+}
+
+/// Runs a module of Python with the package in `folder`.
+fn module(python: &Path, name: &str, folder: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", name]).current_dir(folder).env("PYTHONPATH", folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// The version of a Python, as in 3.11.
+fn version(python: &Path) -> Result<String> {
+    let text = output(Command::new(python).args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]))?;
+    Ok(text.trim().to_owned())
+}
+
+/// The newest released Python that is installed beyond `version`, on the path or by pyenv, and its
+/// version.
+fn newest(version: &str) -> Option<(PathBuf, String)> {
+    let own: u32 = version.split('.').nth(1)?.parse().ok()?;
+    let folders = folders();
+    (own + 1..=LATEST).rev().find_map(|minor| {
+        let name = format!("3.{minor}");
+        let mut programs = folders.iter().map(|folder| folder.join(format!("python{name}")));
+        Some((programs.find(|program| works(Command::new(program).args(["-c", USABLE])))?, name))
+    })
+}
+
+/// Where interpreters are: pyenv does not put all of its own on the path.
+fn folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
+    let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".pyenv")));
+    let versions = root.and_then(|root| fs::read_dir(root.join("versions")).ok());
+    folders.extend(versions.into_iter().flatten().flatten().map(|version| version.path().join("bin")));
+    folders
 }
 
 /// The oldest Python that the package promises, where that is installed, else the shared one.

@@ -14,10 +14,12 @@ from . import audio, dataset, mel, optimize, pack, snac, synth
 from ._error import (
     MelismaError,
     MelismaFileNotFoundError,
+    MelismaImportError,
     MelismaMemoryError,
     MelismaOSError,
     MelismaPermissionError,
     MelismaRuntimeError,
+    MelismaSafetensorError,
     MelismaValueError,
 )
 from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
@@ -31,10 +33,12 @@ __all__ = [
     "Config",
     "MelismaError",
     "MelismaFileNotFoundError",
+    "MelismaImportError",
     "MelismaMemoryError",
     "MelismaOSError",
     "MelismaPermissionError",
     "MelismaRuntimeError",
+    "MelismaSafetensorError",
     "MelismaValueError",
     "MemoryTracker",
     "PrecisionScope",

@@ -3,17 +3,31 @@
 import importlib
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy
 import numpy.typing as npt
 
-from ._error import MelismaValueError
+from ._error import MelismaImportError, MelismaValueError
 
 Floats: TypeAlias = npt.NDArray[numpy.float32]
 Integers: TypeAlias = npt.NDArray[numpy.int32]
 ArrayLike: TypeAlias = Any
 """A numpy array, a torch tensor, an object with `__dlpack__`, or nested lists of numbers."""
+
+
+
+class TorchLike(Protocol):
+    """A torch tensor, known by a method that arrays lack."""
+
+    def detach(self) -> Any:
+        """Its values, apart from any graph."""
+
+
+TorchT = TypeVar("TorchT", bound=TorchLike)
+"""A torch tensor: what is given is what comes back."""
+OutT = TypeVar("OutT")
+"""The type of `out`, which is returned."""
 
 _HOST = (1, 3)
 """DLPack's names for devices whose memory the host can read: the CPU, and pinned memory of CUDA."""
@@ -23,9 +37,14 @@ def refuse(message: str, hint: str | None = None) -> MelismaValueError:
     return MelismaValueError("invalid_argument", message, hint)
 
 
-def optional(name: str) -> Any:
-    """A module that need not be installed."""
-    return importlib.import_module(name)
+def optional(name: str, package: str | None = None) -> Any:
+    """A module that need not be installed; `package` is what pip calls it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise MelismaImportError("import", f"{name} is not installed", f"pip install {package or name}") from None
 
 
 def is_torch(value: object) -> bool:

@@ -1,10 +1,30 @@
 """Exceptions: each is a MelismaError, and the exception of Python that fits its kind."""
 
 import errno
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+
+    class SafetensorError(Exception):
+        """What safetensors raises."""
+
+else:
+    try:
+        from safetensors import SafetensorError
+    except ImportError:
+
+        class SafetensorError(Exception):
+            """Stands in for the class of safetensors, which is not installed."""
 
 
 class MelismaError(Exception):
-    """What went wrong. `kind` is for programs, the text for people, `hint` says how to fix it where that is known."""
+    """What went wrong.
+
+    Args:
+        kind: The kind of error, for programs.
+        message: What went wrong, for people.
+        hint: How to fix it, where that is known.
+    """
 
     def __init__(self, kind: str, message: str, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
@@ -15,7 +35,7 @@ class MelismaError(Exception):
     def __str__(self) -> str:
         return str(self.args[0])
 
-    def __reduce__(self) -> tuple[object, tuple[str, str, str | None, int | None]]:
+    def __reduce__(self) -> tuple[object, tuple[Any, ...]]:
         return of_kind, (self.kind, self.message, self.hint, getattr(self, "errno", None))
 
 
@@ -43,7 +63,19 @@ class MelismaRuntimeError(MelismaError, RuntimeError):
     """A request that this build, this machine or this kind of input does not allow."""
 
 
+class MelismaImportError(MelismaError, ModuleNotFoundError):
+    """A package that is not installed; the hint installs it."""
+
+
+class MelismaSafetensorError(MelismaValueError, SafetensorError):
+    """A file of weights that cannot be read, or a tensor that it lacks; also the `SafetensorError` of safetensors."""
+
+    def __reduce__(self) -> tuple[object, tuple[Any, ...]]:
+        return type(self), (self.kind, self.message, self.hint)
+
+
 _CLASSES = {
+    "import": MelismaImportError,
     "io": MelismaOSError,
     "memory": MelismaMemoryError,
     "unsupported": MelismaRuntimeError,

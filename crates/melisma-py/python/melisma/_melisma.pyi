@@ -1,6 +1,5 @@
 """The native part of the package."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
@@ -8,6 +7,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 import numpy
 import numpy.typing as npt
 from typing_extensions import disjoint_base
+
+from ._path import StrPath
 
 __all__ = [
     "Codec",
@@ -82,18 +83,28 @@ class Tensor:
     def nbytes(self) -> int:
         """Its bytes."""
     def numpy(self) -> _Array:
-        """A copy of its elements."""
+        """Copies its elements to the host.
+
+        Returns:
+            A new array.
+        """
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> _Array:
         """What `numpy.asarray` calls. There is always a copy."""
 
 @disjoint_base
 class TensorOptimizer:
-    """The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`."""
+    """The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
+
+    Args:
+        profile: The name of a profile.
+        config: The path of a YAML file, or settings as a dict or a `Config`.
+        memory_limit: Bytes, or text such as "2GiB".
+    """
 
     def __new__(
         cls,
         profile: str | None = None,
-        config: str | os.PathLike[str] | dict[str, Any] | Config | None = None,
+        config: StrPath | dict[str, Any] | Config | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """`config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere."""
@@ -103,43 +114,95 @@ class TensorOptimizer:
     def optimize_tensor(self, array: _Operand, dtype: npt.DTypeLike | None = None) -> Tensor:
         """A tensor on the device with the values of `array`, as `dtype` or else as the settings ask."""
     def matmul(self, a: _Operand, b: _Operand) -> Tensor:
-        """a [M, K] times b [K, N], in the type of `a`."""
+        """The product of two matrices.
+
+        Args:
+            a: [M, K], an array or a tensor.
+            b: [K, N], an array or a tensor.
+
+        Returns:
+            [M, N], in the type of `a`.
+        """
     def combine(self, operation: _Operation, y: _Operand, x: _Operand | float) -> Tensor:
-        """A new tensor: `y` changed by `x`, a number or as many elements."""
+        """Combines two operands, element by element.
+
+        Args:
+            operation: add, subtract, multiply, divide, maximum or minimum.
+            y: The first operand, an array or a tensor.
+            x: The second operand: a number, or as many elements as `y`.
+
+        Returns:
+            A new tensor.
+        """
     def combine_in_place(self, operation: _Operation, y: _Operand, x: _Operand | float) -> None:
-        """Changes `y`, a tensor or an array, where it is."""
+        """Changes `y` where it is.
+
+        Args:
+            operation: As for `combine`.
+            y: The array or tensor to change.
+            x: As for `combine`.
+        """
     def mixed_precision(self) -> PrecisionScope:
-        """A scope for `with`, in which products keep their operands in the precision that the settings ask for."""
+        """A scope in which products keep their operands in the precision of the settings.
+
+        Returns:
+            The scope, for `with`.
+        """
     def apply(self, name: str, inputs: Iterable[_Operand], work: Callable[..., _R]) -> _R:
-        """Optimizes `inputs` and calls `work(scope, *inputs)` in a precision scope, tracked as `name`."""
+        """Calls a function on optimized inputs, in a precision scope that is tracked.
+
+        Args:
+            name: The name of the scope in the memory table.
+            inputs: Arrays and tensors, which are optimized first.
+            work: Called as `work(scope, *inputs)`.
+
+        Returns:
+            What `work` returns.
+        """
     def optimize(
         self,
-        path: str | os.PathLike[str],
+        path: StrPath,
         inputs: Mapping[str, Sequence[int]],
         *,
         precision: _Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
-        calibrate: str | os.PathLike[str] | None = None,
-    ) -> dict[str, Any]:
-        """Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`, and reports.
+        calibrate: StrPath | None = None,
+    ) -> Mapping[str, Any]:
+        """Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
 
-        The report is that of `melisma optimize --json`. Inputs whose shape the model fixes may be left out. What is None
-        comes from the settings.
+        Args:
+            path: The model.
+            inputs: The shape of each input by name; those that the model fixes may be left out.
+            precision: "fp32", "fp16", "int8" or "auto"; None is that of the settings.
+            tolerance: The largest relative error that is allowed; None is that of the settings.
+            engine: The only engine to consider; None considers all.
+            calibrate: A file with real values of the inputs.
+
+        Returns:
+            The report of `melisma optimize --json`.
         """
     def run(
         self,
-        path: str | os.PathLike[str],
+        path: StrPath,
         inputs: dict[str, _Array],
         *,
         precision: _Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
     ) -> dict[str, _Array]:
-        """The outputs of an ONNX model by name.
+        """Runs an ONNX model on the fastest cached engine for these shapes that satisfies the arguments, else on the embedded
+        one in FP32. The logger `melisma` is told which and why, and `last_run` holds it.
 
-        The engine is the fastest cached one for these shapes that satisfies `precision` and `tolerance`, else the
-        embedded one in FP32. The logger `melisma` is told which and why, and `last_run` holds it.
+        Args:
+            path: The model.
+            inputs: The inputs by name.
+            precision: As for `optimize`.
+            tolerance: As for `optimize`.
+            engine: As for `optimize`.
+
+        Returns:
+            The outputs by name.
         """
     @property
     def last_run(self) -> dict[str, Any] | None:
@@ -153,19 +216,33 @@ class PrecisionScope:
     def dtype(self) -> str:
         """The format that operands are kept in."""
     def matmul(self, a: _Operand, b: _Operand) -> Tensor:
-        """a [M, K] times b [K, N], in the format of this scope."""
+        """The product of two matrices.
+
+        Args:
+            a: [M, K], an array or a tensor.
+            b: [K, N], an array or a tensor.
+
+        Returns:
+            [M, N], in the format of this scope.
+        """
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
 @final
 class Weights:
-    """A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch. Nothing but its header is read."""
+    """A file of weights, of which nothing but the header is read.
 
-    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    Args:
+        path: A `.safetensors` file, packed or not, or a checkpoint of PyTorch.
+    """
+
+    def __new__(cls, path: StrPath) -> Self: ...
     def load(self, optimizer: TensorOptimizer, take: Callable[[str, Tensor], object]) -> None:
-        """Reads one tensor after another, optimizes it and gives it to `take(name, tensor)`.
+        """Reads one tensor after another. The memory limit holds for those that are alive at one time.
 
-        The limit holds for what is alive at one time.
+        Args:
+            optimizer: Optimizes each tensor.
+            take: Called as `take(name, tensor)`.
         """
 
 @disjoint_base
@@ -175,11 +252,26 @@ class MemoryTracker:
     def __new__(cls, memory_limit: int | str | None = None) -> Self:
         """A tracker of its own, under `memory_limit`; `TensorOptimizer.memory` is that of an optimizer."""
     def track(self, name: str = "") -> Track:
-        """A scope called `name`, for `with`."""
+        """A scope over memory.
+
+        Args:
+            name: Its name in the table.
+
+        Returns:
+            The scope, for `with`.
+        """
     def summary(self) -> str:
-        """The table of everything, as it is now."""
+        """The table of everything, as it is now.
+
+        Returns:
+            The table as text.
+        """
     def scopes(self) -> dict[str, dict[str, int]]:
-        """Each scope that was left: its calls, and the most bytes held inside of it in host, pinned and device memory."""
+        """The scopes that were left.
+
+        Returns:
+            The calls of each by name, and the most bytes held inside of it in host, pinned and device memory.
+        """
     @property
     def host_bytes(self) -> int:
         """Bytes held in host memory now."""
@@ -194,12 +286,12 @@ class Track:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
-def _work(spec: str | os.PathLike[str]) -> int: ...
+def _work(spec: StrPath) -> int: ...
 
-def _audio_read(path: str | os.PathLike[str]) -> tuple[_Floats, int]:
+def _audio_read(path: StrPath) -> tuple[_Floats, int]:
     """Reads all channels of a file: samples [channels, samples] and their rate."""
 
-def _audio_write(path: str | os.PathLike[str], samples: _Floats, sample_rate: int, sample_format: str) -> None:
+def _audio_write(path: StrPath, samples: _Floats, sample_rate: int, sample_format: str) -> None:
     """Writes samples [channels, samples] in the format that the suffix of `path` names."""
 
 def _resample(samples: _Floats, from_hz: int, to_hz: int, out: _Array | None) -> _Floats:
@@ -277,9 +369,17 @@ class StreamDecoder:
     def ledger(self) -> dict[str, int]:
         """The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames."""
     def peek(self) -> _Floats:
-        """The newest samples as they would be if the stream ended here; only before any others."""
+        """The newest samples, as they would be if the stream ended here; only before any others.
+
+        Returns:
+            float32 [samples].
+        """
     def finish(self) -> _Floats:
-        """Ends the stream, gives the samples that are still to come."""
+        """Ends the stream.
+
+        Returns:
+            The last samples, float32 [samples].
+        """
     def _push_text(self, text: bytes) -> _Floats: ...
     def _push_codes(self, codes: _Codes) -> _Floats: ...
 
@@ -293,7 +393,11 @@ class StreamEncoder:
     def encoder(self) -> Codec:
         """The encoder that this is a stream of."""
     def finish(self) -> list[_Integers]:
-        """Ends the stream, gives the codes that are still to come."""
+        """Ends the stream.
+
+        Returns:
+            The last codes, [n] for each level.
+        """
     def _push(self, samples: _Floats) -> list[_Integers]: ...
 
 @final
@@ -322,15 +426,42 @@ class Stream:
     def sample_rate(self) -> int:
         """Samples per second."""
     def read(self, n: int) -> _Floats:
-        """The next samples, [2, n]."""
+        """Plays on.
+
+        Args:
+            n: How many samples.
+
+        Returns:
+            The next samples, float32 [2, n].
+        """
     def set(self, parameter: str, value: float) -> None:
-        """Moves a control: gain, brightness, motion, reverb or delay."""
+        """Moves a control.
+
+        Args:
+            parameter: gain, brightness, motion, reverb or delay.
+            value: Its new value.
+        """
     def note_on(
         self, instrument: str, key: int, velocity: float = 0.8, *, pan: float = 0.0, channel: int = 0
     ) -> int:
-        """Starts a note and returns its name for `note_off`."""
+        """Starts a note.
+
+        Args:
+            instrument: Its instrument.
+            key: Its MIDI key, 0 to 127.
+            velocity: 0 to 1.
+            pan: -1, left, to 1, right.
+            channel: Its MIDI channel.
+
+        Returns:
+            The note's number, for `note_off`.
+        """
     def note_off(self, note: int) -> None:
-        """Releases a note; unknown names do nothing."""
+        """Releases a note.
+
+        Args:
+            note: What `note_on` returned; unknown numbers do nothing.
+        """
     def note(
         self,
         instrument: str,
@@ -341,28 +472,37 @@ class Stream:
         pan: float = 0.0,
         channel: int = 0,
     ) -> None:
-        """Plays a note for `duration` seconds."""
+        """Plays a note.
+
+        Args:
+            instrument: Its instrument.
+            key: Its MIDI key, 0 to 127.
+            velocity: 0 to 1.
+            duration: How long it is held, in seconds.
+            pan: -1, left, to 1, right.
+            channel: Its MIDI channel.
+        """
 
 _Bytes: TypeAlias = npt.NDArray[numpy.uint8]
 _Tensor: TypeAlias = tuple[str, str, list[int], _Bytes]
 
 def _pack_save(
-    path: str | os.PathLike[str],
+    path: StrPath,
     tensors: list[_Tensor],
     metadata: dict[str, str],
     tile_size: int | None,
-    base: str | os.PathLike[str] | None,
+    base: StrPath | None,
 ) -> tuple[int, int]: ...
 def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
 def _compressed(blob: bytes) -> tuple[str, list[int]]: ...
 def _decompress(blob: bytes, out: _Bytes) -> None: ...
-def _load_to_device(path: str | os.PathLike[str], device: str) -> list[tuple[str, DeviceTensor]]: ...
+def _load_to_device(path: StrPath, device: str) -> list[tuple[str, DeviceTensor]]: ...
 
 @final
 class PackFile:
     """A file of weights that is open for reading. Its header and indices have been read."""
 
-    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def __new__(cls, path: StrPath) -> Self: ...
     @property
     def tensors(self) -> list[tuple[str, str, list[int]]]:
         """The tensors as the plain file has them: name, type and shape."""
@@ -372,7 +512,7 @@ class PackFile:
     def load(
         self,
         parts: list[tuple[str, tuple[int, int, int, int] | None]] | None = None,
-        base: str | os.PathLike[str] | None = None,
+        base: StrPath | None = None,
     ) -> list[_Tensor]:
         """The bytes of tensors: of all, or of those named, each whole or cut to a region."""
 
@@ -401,13 +541,13 @@ class DeviceTensor:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
-def _pack_index(path: str | os.PathLike[str]) -> tuple[str, list[tuple[str, str]]]: ...
-def _pack_write_index(path: str | os.PathLike[str]) -> str: ...
+def _pack_index(path: StrPath) -> tuple[str, list[tuple[str, str]]]: ...
+def _pack_write_index(path: StrPath) -> str: ...
 def _pack_file(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], tile_size: int | None, threads: int
+    source: StrPath, target: StrPath, tile_size: int | None, threads: int
 ) -> tuple[int, int]: ...
 def _clips(
-    folder: str | os.PathLike[str],
+    folder: StrPath,
     settings: dict[str, Any],
     shard: tuple[int, int],
     place: tuple[str | None, int],
@@ -419,15 +559,15 @@ class _Inputs:
     """All input files of a dataset, in order."""
 
     @staticmethod
-    def find(places: Sequence[str | os.PathLike[str]]) -> _Inputs:
+    def find(places: Sequence[StrPath]) -> _Inputs:
         """Searches folders, audio files and lists."""
     @staticmethod
-    def within(folder: str | os.PathLike[str], names: Sequence[str | os.PathLike[str]]) -> _Inputs:
+    def within(folder: StrPath, names: Sequence[StrPath]) -> _Inputs:
         """The audio files among `names`, which will lie below `folder`."""
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> _Inputs:
+    def load(path: StrPath) -> _Inputs:
         """Reads a list that `save` wrote."""
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Writes the list to `path`, and replaces an earlier one."""
     def skipped(self) -> list[str]:
         """What was left out, in words."""
@@ -456,31 +596,48 @@ class _Builder:
         """Builds one dataset or shard, and returns a report."""
 
 def _merge(
-    shards: Sequence[str | os.PathLike[str]],
-    output: str | os.PathLike[str],
+    shards: Sequence[StrPath],
+    output: StrPath,
     store: str | None,
     policy: tuple[bool, bool],
 ) -> tuple[int, list[int]]: ...
 def _dataset_columns(
-    path: str | os.PathLike[str],
+    path: StrPath,
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...
 
 @final
 class Config:
-    """Settings, from defaults to arguments; later layers win."""
+    """Settings, from defaults to arguments; later layers win.
+
+    Args:
+        profile: The name of a profile: emergency, field or training.
+        config: The path of a YAML file, or a dict of settings.
+        memory_limit: Bytes, or text such as "2GiB".
+    """
 
     def __new__(
         cls,
         profile: str | None = None,
-        config: str | os.PathLike[str] | dict[str, Any] | None = None,
+        config: StrPath | dict[str, Any] | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them."""
     @staticmethod
     def load_with_profile(name: str) -> Config:
-        """The settings under the profile called `name`: emergency, field or training."""
+        """The settings under a profile.
+
+        Args:
+            name: emergency, field or training.
+
+        Returns:
+            The settings.
+        """
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Every key with its value and where it came from."""
+        """All settings.
+
+        Returns:
+            The value of each key, and where it came from.
+        """
     def __getitem__(self, key: str, /) -> Any:
         """The value of a key."""
 
@@ -490,7 +647,7 @@ class Session:
 
     def __new__(
         cls,
-        path: str | os.PathLike[str],
+        path: StrPath,
         optimizer: TensorOptimizer,
         *,
         precision: str | None = None,
@@ -503,14 +660,30 @@ class Session:
 
 @final
 class Trace:
-    """Spans of all threads, from `with` to its end."""
+    """Spans of all threads, from `with` to its end.
 
-    def __new__(cls, path: str | os.PathLike[str] | None = None) -> Self:
+    Args:
+        path: A file for Perfetto, written at the end; None writes none.
+    """
+
+    def __new__(cls, path: StrPath | None = None) -> Self:
         """A trace for `with`; `path` gets a file for Perfetto at the end."""
     def table(self, sort: str = "self", limit: int = 30) -> str:
-        """The table of `melisma --profile`, sorted by self, total, calls, name, p99, device, bytes or allocated."""
+        """The table of `melisma --profile`.
+
+        Args:
+            sort: self, total, calls, name, p99, device, bytes or allocated.
+            limit: The most rows.
+
+        Returns:
+            The table as text.
+        """
     def report(self) -> dict[str, Any]:
-        """The same figures as a dict."""
+        """The figures of the table.
+
+        Returns:
+            A dict of them.
+        """
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
@@ -530,4 +703,14 @@ def _version() -> str: ...
 def serve(
     *, port: int = 0, model: str | None = None, upstream: str | None = None, api_key: str | None = None
 ) -> Server:
-    """Starts a server on 127.0.0.1 and returns when it is ready; port 0 takes any free port."""
+    """Starts a server on 127.0.0.1, and waits until it is ready.
+
+    Args:
+        port: Its port; 0 takes any free one.
+        model: A codec model, as `melisma.snac.Decoder` takes it.
+        upstream: The URL of a language model's server, for speech.
+        api_key: The key that clients must send.
+
+    Returns:
+        The server, for `with`.
+    """

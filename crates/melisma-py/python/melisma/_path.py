@@ -3,10 +3,10 @@
 import os
 from typing import TypeAlias
 
-Path: TypeAlias = str | os.PathLike[str]
+StrPath: TypeAlias = str | os.PathLike[str]
 
 
-def path_of(value: Path) -> str:
+def path_of(value: StrPath) -> str:
     """The str of a path. An int would be an open file of this process, which `open` would close: it is refused."""
     if isinstance(value, str | os.PathLike):
         found = os.fspath(value)

@@ -4,15 +4,16 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import is_torch, mapping, optional, plain, refuse
+from ._array import TorchT, is_torch, mapping, optional, plain, refuse
 from ._melisma import Config
-from ._path import Path, path_of
+from ._path import StrPath, path_of
+from ._search import Precision, Report
 
 Settings: TypeAlias = dict[str, Any] | Config
 _P = ParamSpec("_P")
@@ -25,6 +26,13 @@ _ALIASES = {"fp32": "float32", "fp16": "float16", **_TORCH}
 class TensorOptimizer(_melisma.TensorOptimizer):
     """The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
 
+    The environment's `MELISMA_*` count as everywhere.
+
+    Args:
+        profile: The name of a profile, or the settings themselves as a dict or a `Config`.
+        config: The path of a YAML file, or settings as a dict or a `Config`.
+        memory_limit: Bytes, or text such as "2GiB".
+
     >>> import numpy
     >>> optimizer = TensorOptimizer({"mixed_precision": True, "memory_efficient": True})
     >>> optimizer.optimize_tensor(numpy.ones((2, 3), "f4"), dtype="float16").dtype
@@ -34,21 +42,28 @@ class TensorOptimizer(_melisma.TensorOptimizer):
     def __new__(
         cls,
         profile: str | Settings | None = None,
-        config: Path | Settings | None = None,
+        config: StrPath | Settings | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """Takes a profile's name, or settings as a dict or a `Config`, or the path of a YAML file as `config`."""
         if isinstance(profile, Mapping | Config):
             if config is not None:
                 raise refuse("settings are given twice", "give one dict or Config")
             profile, config = None, profile
         return super().__new__(cls, profile, config, memory_limit)
 
+    @overload
+    def optimize_tensor(self, array: TorchT, dtype: Any = None) -> TorchT: ...
+    @overload
+    def optimize_tensor(self, array: Any, dtype: npt.DTypeLike | None = None) -> _melisma.Tensor: ...
     def optimize_tensor(self, array: Any, dtype: Any = None) -> Any:
-        """The values of `array` as `dtype`, or as the settings ask.
+        """Converts an array or a tensor.
 
-        A torch tensor gives a torch tensor on the same device, detached. An array gives a `Tensor` under the memory limit.
-        Values that an explicit type cannot hold raise ValueError; without one the tensor keeps its type.
+        Args:
+            array: An array, a `Tensor` or a torch tensor.
+            dtype: The type, which must hold every value; None is that of the settings, for tensors that it can hold.
+
+        Returns:
+            A torch tensor on the same device, detached, if `array` is one; else a `Tensor` under the memory limit.
         """
         if is_torch(array):
             return self._converted(array, dtype)
@@ -82,7 +97,11 @@ class TensorOptimizer(_melisma.TensorOptimizer):
 
     @contextlib.contextmanager
     def mixed_precision_context(self) -> Iterator[_melisma.PrecisionScope]:
-        """A scope in which products use the precision of the settings; where torch is imported, also its autocast."""
+        """A scope in which products use the precision of the settings; where torch is imported, also its autocast.
+
+        Returns:
+            A context manager that gives the `PrecisionScope`.
+        """
         with contextlib.ExitStack() as stack:
             scope = stack.enter_context(self.mixed_precision())
             if "torch" in sys.modules:
@@ -95,10 +114,41 @@ class TensorOptimizer(_melisma.TensorOptimizer):
                     stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=is_lower))
             yield scope
 
+    def optimize(
+        self,
+        path: StrPath,
+        inputs: Mapping[str, Sequence[int]],
+        *,
+        precision: Precision | None = None,
+        tolerance: float | None = None,
+        engine: str | None = None,
+        calibrate: StrPath | None = None,
+    ) -> Report:
+        """Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
+
+        Args:
+            path: The model.
+            inputs: The shape of each input by name; those that the model fixes may be left out.
+            precision: As for `melisma.optimize.optimize`.
+            tolerance: As for `melisma.optimize.optimize`.
+            engine: As for `melisma.optimize.optimize`.
+            calibrate: A file with real values of the inputs.
+
+        Returns:
+            The report of `melisma optimize --json`.
+        """
+        terms = {"precision": precision, "tolerance": tolerance, "engine": engine, "calibrate": calibrate}
+        return Report(**super().optimize(path, inputs, **terms))  # type: ignore[arg-type]
+
 
 def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator: arrays and tensors among the arguments are converted by the settings, and what is returned has the
-    type of the first of them.
+    """A decorator that converts the arrays and tensors among the arguments by the settings.
+
+    Args:
+        config: As for `TensorOptimizer`.
+
+    Returns:
+        The decorator. What the function returns has the type of the first array or tensor that it was given.
 
     >>> import numpy
     >>> @apply_tensor_optimizations({"mixed_precision": True, "target_precision": "fp16"})
@@ -157,6 +207,9 @@ def _as_given(result: Any, given: Any) -> Any:
 class MemoryTracker(_melisma.MemoryTracker):
     """What tensors and buffers hold, by named scope, and the memory of the process.
 
+    Args:
+        memory_limit: Bytes, or text such as "2GiB"; None is no limit.
+
     >>> tracker = MemoryTracker()
     >>> with tracker.track("load"):
     ...     pass
@@ -165,18 +218,33 @@ class MemoryTracker(_melisma.MemoryTracker):
     """
 
     def get_memory_summary(self) -> str:
-        """The table of everything, as it is now."""
+        """The table of everything, as it is now.
+
+        Returns:
+            The table as text.
+        """
         return self.summary()
 
 
 class TensorRTOptimizer:
-    """Finds the fastest engine for ONNX models: TensorRT where it is installed and the settings allow it, else the best
-    other one."""
+    """Finds the fastest engine for ONNX models: TensorRT where it is installed and the settings allow it, else another.
+
+    Args:
+        config: As for `TensorOptimizer`.
+    """
 
     def __init__(self, config: Settings | None = None) -> None:
         self._optimizer = TensorOptimizer(config)
 
-    def optimize_onnx(self, path: Path, input_shapes: Mapping[str, Sequence[int]]) -> str:
-        """The folder of the cached engine for inputs of these shapes; `melisma.optimize.Session` uses it."""
+    def optimize_onnx(self, path: StrPath, input_shapes: Mapping[str, Sequence[int]]) -> str:
+        """Finds the best engine, and caches it for `melisma.optimize.Session`.
+
+        Args:
+            path: The model.
+            input_shapes: The shape of each input by name.
+
+        Returns:
+            The folder of the cached engine.
+        """
         report = self._optimizer.optimize(path_of(path), {name: list(shape) for name, shape in mapping(input_shapes, "input_shapes").items()})
         return str(report["cache"]["path"])

@@ -14,14 +14,14 @@ Samples are float32 [channels, samples] with a full scale of -1 to 1. Nothing is
 (1, 24000)
 """
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, floats, like, rate, refuse, target
+from ._array import ArrayLike, Floats, OutT, TorchT, floats, like, rate, refuse, target
 from ._html import clip_html
-from ._path import Path, path_of
+from ._path import StrPath, path_of
 
 __all__ = ["Clip", "read", "resample", "stretch", "write"]
 
@@ -29,7 +29,12 @@ SampleFormat: TypeAlias = Literal["s16", "s24", "f32"]
 
 
 class Clip(NamedTuple):
-    """Samples [channels, samples] and their rate in Hz. Notebooks show a player and a spectrogram."""
+    """Samples and their rate. Notebooks show a player and a spectrogram.
+
+    Args:
+        samples: float32 [channels, samples].
+        sample_rate: In Hz.
+    """
 
     samples: Floats
     sample_rate: int
@@ -43,10 +48,16 @@ class Clip(NamedTuple):
         return clip_html(_channels(self.samples), rate(self.sample_rate))
 
 
-def read(path: Path, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
+def read(path: StrPath, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
     """Reads WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF, by the file's content.
 
-    `sample_rate` resamples; `mono` gives the mean of all channels, still as [1, samples].
+    Args:
+        path: The file.
+        sample_rate: The rate in Hz to resample to; None keeps that of the file.
+        mono: Whether to take the mean of all channels, as [1, samples].
+
+    Returns:
+        The samples [channels, samples] and their rate.
     """
     samples, own_rate = _melisma._audio_read(path_of(path))
     if mono and len(samples) > 1:
@@ -57,11 +68,15 @@ def read(path: Path, *, sample_rate: int | None = None, mono: bool = False) -> C
 
 
 def write(
-    path: Path, samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
+    path: StrPath, samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
 ) -> None:
-    """Writes samples, [samples] or [channels, samples], as `.wav`, `.flac`, `.mp3` or `.opus`, by the name's suffix.
+    """Writes an audio file. An existing one is replaced when the new one is complete.
 
-    An existing file is replaced when the new one is complete. Integer formats clip samples beyond full scale.
+    Args:
+        path: The file; its suffix, `.wav`, `.flac`, `.mp3` or `.opus`, names the format.
+        samples: [samples] or [channels, samples].
+        sample_rate: In Hz.
+        sample_format: "s16", "s24" or "f32"; the integer formats clip samples beyond full scale.
     """
     array = _channels(samples)
     if not numpy.isfinite(array).all():
@@ -79,10 +94,23 @@ def _channels(samples: ArrayLike) -> Floats:
     return array
 
 
+@overload
+def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: OutT) -> OutT: ...
+@overload
+def resample(samples: TorchT, from_rate: int, to_rate: int, *, out: None = None) -> TorchT: ...
+@overload
+def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: None = None) -> Floats: ...
 def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: ArrayLike | None = None) -> Any:
-    """Resamples along the last axis by band-limited interpolation; n samples become ceil(n * to_rate / from_rate).
+    """Resamples along the last axis by band-limited interpolation.
 
-    The result goes into `out` if that is given.
+    Args:
+        samples: [..., samples].
+        from_rate: Their rate in Hz.
+        to_rate: The rate of the result in Hz.
+        out: Takes the result: an array or a CPU tensor of its shape and type in C order.
+
+    Returns:
+        float32 [..., ceil(samples * to_rate / from_rate)], a torch tensor if `samples` is one, or `out`.
 
     >>> resample(numpy.zeros((2, 44100), "f4"), 44100, 16000).shape
     (2, 16000)
@@ -107,10 +135,20 @@ def _rows(out: Any, shape: tuple[int, ...]) -> Any:
     return out.reshape(int(numpy.prod(shape[:-1], dtype=numpy.int64)), shape[-1])
 
 
+@overload
+def stretch(samples: TorchT, sample_rate: int, speed: float) -> TorchT: ...
+@overload
+def stretch(samples: ArrayLike, sample_rate: int, speed: float) -> Floats: ...
 def stretch(samples: ArrayLike, sample_rate: int, speed: float) -> Any:
-    """Plays samples, [samples] or [channels, samples], `speed` times as fast at the same pitch; 0.25 to 4.
+    """Plays samples faster or slower at the same pitch.
 
-    n samples become round(n / speed).
+    Args:
+        samples: [samples] or [channels, samples].
+        sample_rate: In Hz.
+        speed: How many times as fast, 0.25 to 4.
+
+    Returns:
+        float32 with round(samples / speed) samples, a torch tensor if `samples` is one.
 
     >>> stretch(numpy.zeros((2, 24000), "f4"), 24000, 1.25).shape
     (2, 19200)

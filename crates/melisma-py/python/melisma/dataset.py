@@ -4,82 +4,108 @@
 >>> from melisma import audio, dataset
 >>> folder = pathlib.Path(tempfile.mkdtemp())
 >>> audio.write(folder / "tone.wav", numpy.sin(numpy.arange(22050 * 3) / 9), 22050)
->>> report = dataset.build(folder, folder / "train.h5", segment=1.0, progress=False)
->>> report["rows"]
-3
+>>> report = dataset.build(folder, folder / "train.h5", dataset.Mel(segment=1.0), progress=False)
+>>> report.rows, report["files_ok"]
+(3, 1)
 >>> rows = dataset.open(folder / "train.h5")
 >>> len(rows), rows[0].shape, rows[0].dtype.name
 (3, (80, 87), 'float16')
 """
 
-import functools
+import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 import numpy
-import numpy.typing as npt
 
-from . import _melisma
-from ._array import optional, refuse
-from ._path import Path, path_of
+from . import _feature, _melisma, _report
+from ._array import refuse
+from ._feature import Feature, Mel, Table, Tokens
+from ._path import StrPath, path_of
+from ._rows import Dataset, Rows, collate
 
-__all__ = ["Dataset", "Rows", "build", "collate", "merge", "open"]
+__all__ = ["Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "build", "collate", "merge", "open"]
 
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
+Store: TypeAlias = Literal["hdf5", "safetensors", "npy"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Report(_report.Report):
+    """What `build` did. It is also a mapping with these keys.
+
+    Args:
+        rows: Rows of the dataset or shard.
+        rows_resumed: Those of them that earlier calls made.
+        frames: Frames of all rows.
+        files_ok: Files that were used.
+        files_failed: Files that could not be used.
+        files_without_text: Files without a text, for tokens.
+        failures: A dict for each file that failed, with `path` and the reason.
+        audio_seconds: Seconds of audio that were read.
+        wall_seconds: Seconds that the call took.
+    """
+
+    rows: int
+    rows_resumed: int
+    frames: int
+    files_ok: int
+    files_failed: int
+    files_without_text: int
+    failures: list[dict[str, Any]]
+    audio_seconds: float
+    wall_seconds: float
 
 
 def build(
-    inputs: Path | Iterable[Path],
-    output: Path,
+    inputs: StrPath | Iterable[StrPath],
+    output: StrPath,
+    feature: Feature | str | None = None,
     *,
-    feature: Literal["mel", "tokens"] = "mel",
-    preset: str = "builder",
-    segment: float = 10.0,
-    segment_hop: float | None = None,
-    drop_tail: bool = False,
-    model: Path = "builtin:mini24",
-    metadata: Path | None = None,
-    text_column: int | str | None = None,
-    path_column: int | str | None = None,
-    verify_audio: bool = False,
-    min_snr: float | None = None,
-    store: Literal["hdf5", "safetensors", "npy"] | None = None,
-    shard: tuple[int, int] = (0, 1),
+    store: Store | None = None,
+    shard: tuple[int, int] = (1, 1),
     overwrite: bool = False,
     on_error: Literal["skip", "fail"] = "skip",
     device: str | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
     progress: Progress = None,
-    **values: Any,
-) -> dict[str, Any]:
-    """Builds a dataset from audio files and folders, or resumes an earlier build of it; returns a report.
+    **old: Any,
+) -> Report:
+    """Builds a dataset from audio files and folders, or resumes an earlier build of it.
 
-    `feature="mel"` has a spectrogram for each segment of `segment` seconds: `preset` with `values` in place of its own.
-    `feature="tokens"` has the codes of each file by `model`, with the text of `NAME.txt` beside it or of `metadata`.
-    `shard` is (index, count). The output's suffix, or `store`, chooses HDF5, safetensors or a folder of npy files.
-
-    `progress(done, total)` is called a few times a second; None shows a bar where tqdm is installed, False nothing.
     Ctrl-C stops the build, and the same call resumes it.
+
+    Args:
+        inputs: Audio files, folders and lists of files.
+        output: The dataset.
+        feature: What the rows are, `Mel(...)` or `Tokens(...)`; None is `Mel()`.
+        store: HDF5, safetensors or a folder of npy files; None takes the suffix of `output`.
+        shard: The number of this shard, counted from 1, and how many there are: (3, 8).
+        overwrite: Whether an existing output is replaced.
+        on_error: "skip" lists files that fail and goes on; "fail" stops at the first.
+        device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
+        threads: Threads of the CPU; None is that of the settings.
+        memory_limit: Bytes, or text such as "2GiB"; None is that of the settings.
+        progress: Called with (done, total) a few times a second; None shows a bar where tqdm is installed, False nothing.
+        old: Deprecated: the arguments of `Mel` and `Tokens`, with `feature` as "mel" or "tokens".
+
+    Returns:
+        Counts of rows, frames and files, the failures, and times.
     """
     if on_error not in ("skip", "fail"):
         raise refuse(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
-    if not isinstance(shard, tuple | list) or len(shard) != 2 or not 0 <= shard[0] < shard[1]:
-        raise refuse(f"shard is {shard!r}", "use (index, count) with 0 <= index < count")
+    made = _feature.feature_of(feature, old, "melisma.dataset.build")
+    index, count = _index_of(shard)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     told, bar = _teller(progress)
     try:
-        builder = _builder(
-            feature=feature, preset=preset, segment=segment, segment_hop=segment_hop, drop_tail=drop_tail, model=model,
-            metadata=metadata, text_column=text_column, path_column=path_column, verify_audio=verify_audio,
-            min_snr=min_snr, device=device, threads=threads, memory_limit=memory_limit, **values,
-        )
-        return builder.build({
+        report = _feature.builder(made, (device, threads, memory_limit)).build({
             "inputs": _melisma._Inputs.find([path_of(place) for place in places]),
             "output": path_of(output),
             "store": store,
-            "shard": shard,
+            "shard": (index, count),
             "overwrite": overwrite,
             "stop_on_failure": on_error == "fail",
             "progress": told,
@@ -87,56 +113,44 @@ def build(
     finally:
         if bar is not None:
             bar.close()
+    return Report(**report)
 
 
-def _builder(
-    *,
-    feature: str = "mel",
-    preset: str = "builder",
-    segment: float = 10.0,
-    segment_hop: float | None = None,
-    drop_tail: bool = False,
-    model: Path = "builtin:mini24",
-    metadata: Path | None = None,
-    text_column: int | str | None = None,
-    path_column: int | str | None = None,
-    verify_audio: bool = False,
-    min_snr: float | None = None,
-    device: str | None = None,
-    threads: int | None = None,
-    memory_limit: int | str | None = None,
-    **values: Any,
-) -> _melisma._Builder:
-    """The settings of a build, with the model loaded, for many shards."""
-    place = (device, threads, memory_limit)
-    if feature == "mel":
-        return _melisma._Builder.mel(place, preset, values, (segment, segment_hop, drop_tail))
-    if feature != "tokens":
-        raise refuse(f"unknown feature `{feature}`", "use \"mel\" or \"tokens\"")
-    if values:
-        raise refuse(f"unknown argument `{next(iter(values))}` for tokens")
-    table = None if metadata is None else (path_of(metadata), str(text_column), _text(path_column))
-    return _melisma._Builder.tokens(place, path_of(model), table, (min_snr,) if verify_audio else None)
+def _index_of(shard: tuple[int, int]) -> tuple[int, int]:
+    """A shard counted from 0, and how many there are."""
+    is_pair = isinstance(shard, tuple | list) and len(shard) == 2
+    if not is_pair or any(isinstance(part, bool) or not isinstance(part, int | numpy.integer) for part in shard):
+        raise refuse(f"shard is {shard!r}", "use (number, count), as in (3, 8)")
+    number, count = shard
+    if number == 0:
+        raise refuse(f"shard is {shard!r}: shards count from 1", f"use (1, {count}) for the first one")
+    if not 1 <= number <= count:
+        raise refuse(f"shard is {shard!r}", "use (number, count) with 1 <= number <= count")
+    return int(number) - 1, int(count)
 
 
 def merge(
-    shards: Iterable[Path],
-    output: Path,
+    shards: Iterable[StrPath],
+    output: StrPath,
     *,
-    store: Literal["hdf5", "safetensors", "npy"] | None = None,
+    store: Store | None = None,
     overwrite: bool = False,
     allow_missing: bool = False,
 ) -> int:
-    """Merges the shards of one dataset, in any order, and returns the number of rows.
+    """Merges the shards of one dataset. The bytes are those of a build without shards. Every row is checked first.
 
-    The bytes are those of a build without shards. Every row is checked first.
+    Args:
+        shards: The shards, in any order.
+        output: The merged dataset.
+        store: As in `build`.
+        overwrite: Whether an existing output is replaced.
+        allow_missing: Whether shards may be missing.
+
+    Returns:
+        The number of rows.
     """
     places = [path_of(shard) for shard in shards]
     return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing))[0]
-
-
-def _text(value: int | str | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:
@@ -158,184 +172,13 @@ def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, An
     return tell, bar
 
 
-#: The columns that each kind of dataset has, and their axes.
-_SPECTROGRAMS = {"status": 1, "mel": 3}
-_TOKENS = {"status": 1, "codes": 2, "offsets": 1, "text": 1, "text_offsets": 1}
+def open(path: StrPath) -> Dataset:
+    """Opens a dataset that `build` or `melisma dataset build` made.
 
+    Args:
+        path: The file, or the folder of npy files.
 
-def open(path: Path) -> "Dataset":
-    """Opens a dataset that `build` or `melisma dataset build` made."""
+    Returns:
+        Its rows, memory-mapped.
+    """
     return Dataset(path)
-
-
-class Dataset(Sequence[Any]):
-    """A dataset as memory-mapped arrays, usable as a map-style Dataset of torch; pickling it stores its path only.
-
-    Rows are views of the map. Changing one changes later reads of it in this process, never the file, so copy a row before
-    you change it. The file must not be changed or cut while it is open.
-
-    Row i of spectrograms is an array [mels, frames]. Row i of tokens is a pair: codes [frames, slots], and its text.
-    `column(name)` is a whole column.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = os.path.abspath(path_of(path))
-        columns, self.attributes = _melisma._dataset_columns(self._path)
-        self._places = {name: (kind, tuple(shape), file, offset) for name, kind, shape, file, offset in columns}
-        self._columns: dict[str, npt.NDArray[Any]] = {}
-        self._is_tokens = self.attributes.get("melisma.kind") == "tokens"
-        self._length = self._checked_length()
-        self._values = self.column("codes" if self._is_tokens else "mel")
-        if self._is_tokens:
-            self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
-
-    def _checked_length(self) -> int:
-        """The number of rows, in a file that has the columns of a dataset."""
-        for name, n_axes in (_TOKENS if self._is_tokens else _SPECTROGRAMS).items():
-            if name not in self._places:
-                raise refuse(f"{self._path} is not a dataset: it has no column `{name}`", "melisma.dataset.build makes one")
-            shape = self._places[name][1]
-            if len(shape) != n_axes:
-                raise refuse(f"{self._path}: the column `{name}` has {len(shape)} axes, not {n_axes}")
-        length = {name: place[1][0] for name, place in self._places.items() if place[1]}
-        rows = length["status"]
-        ends = {"offsets": rows + 1, "text_offsets": rows + 1} if self._is_tokens else {"mel": rows}
-        for name, expected in ends.items():
-            if length[name] != expected:
-                raise refuse(f"{self._path}: the column `{name}` has {length[name]} entries, not {expected}")
-        return rows
-
-    @property
-    def path(self) -> str:
-        """Where it is."""
-        return self._path
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of all columns."""
-        return list(self._places)
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """A column, mapped from the file. Changes to it stay in this process."""
-        if name not in self._columns:
-            if name not in self._places:
-                raise refuse(f"unknown column `{name}`", f"the columns are {', '.join(self._places)}")
-            kind, shape, file, offset = self._places[name]
-            if 0 in shape:
-                self._columns[name] = numpy.zeros(shape, kind)
-            else:
-                # Writable for torch's sake, but copied on write: the file never changes.
-                mapped = numpy.memmap(file, kind, "c", offset, shape)
-                # A plain array over the map: rows of it are cheaper than rows of a memmap.
-                self._columns[name] = numpy.asarray(mapped).view(numpy.ndarray)
-        return self._columns[name]
-
-    @property
-    def status(self) -> npt.NDArray[Any]:
-        """0 for each row that is valid."""
-        return self.column("status")
-
-    def __len__(self) -> int:
-        return int(self._length)
-
-    def __getitem__(self, index: Any) -> Any:
-        """One row, or a list of rows for a slice."""
-        if isinstance(index, slice):
-            return self.__getitems__(range(*index.indices(len(self))))
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
-        return self._row(index)
-
-    def __getitems__(self, indices: Iterable[int]) -> list[Any]:
-        """Many rows at once, as the loaders of torch ask for them."""
-        is_plain = not self._is_tokens and type(self).__getitem__ is Dataset.__getitem__
-        return Rows(self, list(indices)) if is_plain else [self[index] for index in indices]
-
-    def _row(self, index: int) -> Any:
-        if not self._is_tokens:
-            return self._values[index]
-        codes = self._values[int(self._offsets[index]) : int(self._offsets[index + 1])]
-        text = self.column("text")[int(self._texts[index]) : int(self._texts[index + 1])]
-        return codes, bytes(text).decode("utf-8", "replace")
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[index] for index in range(len(self)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        own = {name: value for name, value in self.__dict__.items() if name not in _OPENED}
-        return _reopened, (type(self), self._path, own)
-
-    def __repr__(self) -> str:
-        return f"Dataset({self._path!r}, {len(self)} rows)"
-
-
-#: The attributes of every dataset; those of subclasses are pickled.
-_OPENED = frozenset({"attributes", "_path", "_places", "_columns", "_is_tokens", "_length", "_values", "_offsets", "_texts"})
-
-
-def _reopened(kind: type[Dataset], path: str, own: dict[str, Any]) -> Dataset:
-    made = kind.__new__(kind)
-    Dataset.__init__(made, path)
-    made.__dict__.update(own)
-    return made
-
-
-class Rows(list[Any]):
-    """Rows of spectrograms, as the loaders of torch get them."""
-
-    def __init__(self, dataset: Dataset, indices: list[int]) -> None:
-        if not isinstance(dataset, Dataset):
-            raise TypeError(f"{type(dataset).__name__} is not a Dataset")
-        values = dataset.column("mel")
-        super().__init__(values[index] for index in indices)
-        self.dataset, self.indices = dataset, indices
-
-
-def collate(rows: Rows) -> Any:
-    """The `collate_fn` for a loader of spectrograms: a torch tensor [rows, mels, frames].
-
-    Workers read the rows but send only their numbers. The process that trains copies them from its own map of the file,
-    which shares the workers' pages, so that no batch passes through a pipe or shared memory.
-    """
-    if not isinstance(rows, Rows):
-        raise refuse(f"{type(rows).__name__} is not a batch of spectrograms", "torch's own collate_fn joins other rows")
-    file = rows.dataset._places["mel"][2]
-    batch = _Batch(rows.dataset.path, _stamp(file), rows.indices)
-    if optional("torch").utils.data.get_worker_info() is None:
-        return batch.tensor()
-    # Waits for the disk here, so that the training process does not.
-    rows.dataset.column("mel")[rows.indices]
-    return batch
-
-
-class _Batch:
-    """Rows by number; becomes a tensor where it is unpickled."""
-
-    def __init__(self, path: str, stamp: tuple[int, ...], indices: list[int]) -> None:
-        self._arguments = (path, stamp, indices)
-
-    def tensor(self) -> Any:
-        return _gather(*self._arguments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _gather, self._arguments
-
-
-def _gather(path: str, stamp: tuple[int, ...], indices: list[int]) -> Any:
-    return _mapped(os.getpid(), path, stamp)[indices]
-
-
-@functools.lru_cache(maxsize=4)
-def _mapped(process: int, path: str, stamp: tuple[int, ...]) -> Any:
-    opened = Dataset(path)
-    if _stamp(opened._places["mel"][2]) != stamp:
-        raise refuse(f"{path} was replaced while it was read", "open it again")
-    return optional("torch").from_numpy(opened.column("mel"))
-
-
-def _stamp(file: str) -> tuple[int, ...]:
-    """Tells a file from another one of the same name."""
-    data = os.stat(file)
-    return data.st_ino, data.st_size, data.st_mtime_ns

@@ -13,12 +13,14 @@
 
 import functools
 import os
-from typing import Any
+from typing import Any, overload
 
 import numpy
+import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, floats, in_order, like, plain, rate, refuse, target
+from ._array import ArrayLike, OutT, TorchT, floats, in_order, like, plain, rate, refuse, target
+from ._feature import Value
 from .audio import resample
 
 __all__ = ["Transform", "keys", "presets", "spectrogram"]
@@ -28,19 +30,33 @@ _TAKEN = (numpy.dtype(numpy.float32), numpy.dtype(numpy.int16))
 
 
 def presets() -> dict[str, str]:
-    """The presets, and what each gives."""
+    """The presets of spectrograms.
+
+    Returns:
+        What each gives, by name.
+    """
     return _melisma._mel_presets()
 
 
 def keys() -> dict[str, str]:
-    """The values of a preset, what they mean and what they allow."""
+    """The values of a preset that can be set.
+
+    Returns:
+        What each means and allows, by name.
+    """
     return _melisma._mel_keys()
 
 
 class Transform:
-    """A preset with some of its values changed, and its tables on a device: for many spectrograms."""
+    """One setting for many spectrograms, with its tables on a device. It can be pickled.
 
-    def __init__(self, preset: str = "builder", *, device: str | None = None, **values: Any) -> None:
+    Args:
+        preset: A name of `presets()`.
+        device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
+        values: Values in place of the preset's, by the names of `keys()`.
+    """
+
+    def __init__(self, preset: str = "builder", *, device: str | None = None, **values: Value) -> None:
         self._arguments = (preset, device, values)
         self._process = os.getpid()
         self._made = _transform_of(*self._arguments)
@@ -58,14 +74,31 @@ class Transform:
         return self._native.values
 
     def shape(self, n_samples: int) -> tuple[int, int]:
-        """The shape of the spectrogram of `n_samples` samples."""
+        """The shape of a spectrogram.
+
+        Args:
+            n_samples: Samples of the clip.
+
+        Returns:
+            Mels and frames.
+        """
         return self._native.shape(n_samples)
 
+    @overload
+    def __call__(self, samples: ArrayLike, *, out: OutT) -> OutT: ...
+    @overload
+    def __call__(self, samples: TorchT, *, out: None = None) -> TorchT: ...
+    @overload
+    def __call__(self, samples: ArrayLike, *, out: None = None) -> npt.NDArray[Any]: ...
     def __call__(self, samples: ArrayLike, *, out: ArrayLike | None = None) -> Any:
-        """The spectrogram [mels, frames] of samples at the rate of the settings, or one for each row of [batch, samples].
+        """The spectrogram of samples at the rate of the settings.
 
-        float32 and int16 in C order are used where they are; other floats and strides are copied. The result goes into
-        `out` if that is given: an array of the result's shape and type in C order.
+        Args:
+            samples: [samples] or [batch, samples]. float32 and int16 in C order are used where they are; others are copied.
+            out: Takes the result: an array or a CPU tensor of its shape and type in C order.
+
+        Returns:
+            [mels, frames] or [batch, mels, frames], a torch tensor if `samples` is one, or `out`.
         """
         array = plain(samples)
         if array.dtype not in _TAKEN or not in_order(array):
@@ -94,6 +127,21 @@ def _cached(preset: str, device: str | None, values: tuple[tuple[str, Any], ...]
     return Transform(preset, device=device, **dict(values))
 
 
+@overload
+def spectrogram(
+    x: ArrayLike, *, sample_rate: int | None = None, preset: str = "builder", device: str | None = None, out: OutT,
+    **values: Value,
+) -> OutT: ...
+@overload
+def spectrogram(
+    x: TorchT, *, sample_rate: int | None = None, preset: str = "builder", device: str | None = None, out: None = None,
+    **values: Value,
+) -> TorchT: ...
+@overload
+def spectrogram(
+    x: ArrayLike, *, sample_rate: int | None = None, preset: str = "builder", device: str | None = None, out: None = None,
+    **values: Value,
+) -> npt.NDArray[Any]: ...
 def spectrogram(
     x: ArrayLike,
     *,
@@ -101,13 +149,20 @@ def spectrogram(
     preset: str = "builder",
     device: str | None = None,
     out: ArrayLike | None = None,
-    **values: Any,
+    **values: Value,
 ) -> Any:
-    """The mel spectrogram of samples, [samples] or [batch, samples].
+    """The mel spectrogram of samples.
 
-    `sample_rate` is the rate of `x`; samples of another rate than the preset's are resampled. Without it `x` has the
-    preset's rate. Every value of a preset can be given by name: `n_mels=128, hop_length=160`. `out` takes the result.
-    A torch tensor gives a torch tensor.
+    Args:
+        x: The samples, [samples] or [batch, samples].
+        sample_rate: Their rate in Hz; another one than the preset's is resampled. None is the preset's.
+        preset: A name of `presets()`.
+        device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
+        out: Takes the result: an array or a CPU tensor of its shape and type in C order.
+        values: Values in place of the preset's, by the names of `keys()`: `n_mels=128, hop_length=160`.
+
+    Returns:
+        [mels, frames] or [batch, mels, frames], a torch tensor if `x` is one, or `out`.
     """
     try:
         transform = _cached(preset, device, tuple(sorted(values.items())) if values else ())

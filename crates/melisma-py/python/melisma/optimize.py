@@ -5,32 +5,43 @@ does.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy.typing as npt
 
 from . import _melisma
 from ._array import ArrayLike, mapping, plain, refuse
-from ._path import Path, path_of
+from ._path import StrPath, path_of
+from ._search import Precision, Report
 from ._tensor import Settings, TensorOptimizer
 
-__all__ = ["NodeArg", "Session", "optimize"]
-
-Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+__all__ = ["NodeArg", "Report", "Session", "optimize"]
 
 
 def optimize(
-    path: Path,
+    path: StrPath,
     inputs: Mapping[str, Sequence[int]] | None = None,
     *,
     precision: Precision | None = None,
     tolerance: float | None = None,
     engine: str | None = None,
-    calibrate: Path | None = None,
+    calibrate: StrPath | None = None,
     config: Settings | None = None,
-) -> dict[str, Any]:
-    """Finds the best engine for a model with inputs of these shapes, caches it, and returns the report of
-    `melisma optimize --json`. Inputs whose shape the model fixes may be left out."""
+) -> Report:
+    """Finds the best engine for a model with inputs of these shapes, and caches it.
+
+    Args:
+        path: The ONNX model.
+        inputs: The shape of each input by name; those that the model fixes may be left out.
+        precision: The lowest precision that is allowed: "fp32", "fp16", "int8", or "auto"; None is that of the settings.
+        tolerance: The largest relative error that is allowed; None is that of the settings.
+        engine: The only engine to consider; None considers all.
+        calibrate: A file with real values of the inputs.
+        config: As for `TensorOptimizer`.
+
+    Returns:
+        The engine, its speed and accuracy, and all candidates: the report of `melisma optimize --json`.
+    """
     shapes = {name: list(shape) for name, shape in mapping(inputs or {}, "inputs").items()}
     return TensorOptimizer(config).optimize(
         path_of(path), shapes, precision=precision, tolerance=tolerance, engine=engine, calibrate=calibrate
@@ -38,7 +49,13 @@ def optimize(
 
 
 class NodeArg(NamedTuple):
-    """An input or output: a variable axis is a name or None; the shape is None where the model declares none."""
+    """An input or output of a model.
+
+    Args:
+        name: Its name.
+        type: Its type, as onnxruntime writes it.
+        shape: Its axes, where a variable one is a name or None; None if the model declares no shape.
+    """
 
     name: str
     type: str
@@ -49,33 +66,55 @@ class Session(_melisma.Session):
     """A model that stays open, with the best cached engine for each set of input shapes.
 
     Without a cached engine it runs on the embedded one in FP32; the logger `melisma` says which and why.
+
+    Args:
+        path: The ONNX model.
+        precision: As for `optimize`.
+        tolerance: As for `optimize`.
+        engine: As for `optimize`.
+        config: As for `TensorOptimizer`.
     """
 
     def __new__(
         cls,
-        path: Path,
+        path: StrPath,
         *,
         precision: Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
         config: Settings | None = None,
     ) -> Self:
-        """Opens a model; `config` is as in `TensorOptimizer`."""
         optimizer = TensorOptimizer(config)
         return super().__new__(cls, path_of(path), optimizer, precision=precision, tolerance=tolerance, engine=engine)
 
     def get_inputs(self) -> list[NodeArg]:
-        """The inputs of the model."""
+        """The inputs of the model.
+
+        Returns:
+            Name, type and shape of each.
+        """
         return [NodeArg(*port) for port in self._inputs()]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The outputs of the model."""
+        """The outputs of the model.
+
+        Returns:
+            Name, type and shape of each.
+        """
         return [NodeArg(*port) for port in self._outputs()]
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, ArrayLike]
     ) -> list[npt.NDArray[Any]]:
-        """The outputs called `output_names`, or all of them, for these inputs."""
+        """Runs the model.
+
+        Args:
+            output_names: The outputs to return, or None for all.
+            input_feed: The inputs by name.
+
+        Returns:
+            The outputs, in the order of `output_names`.
+        """
         found = self._run({name: plain(value) for name, value in mapping(input_feed, "input_feed").items()})
         if output_names is None:
             return list(found.values())

@@ -17,23 +17,45 @@ True
 
 import math
 from collections.abc import Mapping
-from types import EllipsisType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import numpy
+import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, mapping, optional, plain, refuse
+from ._array import ArrayLike, OutT, mapping, optional, plain, refuse
 from ._dtype import framework_of, made, room, taken, torch_name, width
-from ._path import Path, path_of
+from ._error import SafetensorError
+from ._path import StrPath, path_of
+from ._safe_open import Framework, Numpy, Slice, Torch, as_safetensors_raises, on_device, safe_open
 
-__all__ = ["Decoder", "Encoder", "Sizes", "compress", "decompress", "load_file", "load_to_device", "safe_open", "save_file"]
+if TYPE_CHECKING:
+    import torch  # type: ignore[import-not-found, unused-ignore]
 
-Framework: TypeAlias = Literal["np", "numpy", "pt", "torch", "pytorch"]
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "SafetensorError",
+    "Sizes",
+    "Slice",
+    "compress",
+    "decompress",
+    "load_file",
+    "load_to_device",
+    "safe_open",
+    "save_file",
+]
+
+Blob: TypeAlias = bytes | bytearray | memoryview
 
 
 class Sizes(NamedTuple):
-    """Bytes of the plain and of the packed file."""
+    """The size of a file.
+
+    Args:
+        source_bytes: Bytes of the plain file.
+        packed_bytes: Bytes of the packed file.
+    """
 
     source_bytes: int
     packed_bytes: int
@@ -41,15 +63,23 @@ class Sizes(NamedTuple):
 
 def save_file(
     tensors: Mapping[str, ArrayLike],
-    filename: Path,
+    filename: StrPath,
     metadata: Mapping[str, str] | None = None,
     *,
     tile_size: int | None = None,
-    base: Path | None = None,
+    base: StrPath | None = None,
 ) -> Sizes:
-    """Packs arrays or torch tensors into a file, and checks that it decodes to them.
+    """Packs arrays or torch tensors into a file, and checks that it decodes to them. An existing file is replaced.
 
-    An existing file is replaced. `base` names a plain file of the same shapes, of which only the difference is stored.
+    Args:
+        tensors: The arrays or tensors by name.
+        filename: The file.
+        metadata: Strings to store with them.
+        tile_size: The side of a tile, 256, 512 or 1024; None chooses it for each tensor.
+        base: A plain file of the same shapes, of which only the difference is stored.
+
+    Returns:
+        Bytes of the plain and of the packed file.
     """
     given = [(_name(name), *taken(value)) for name, value in mapping(tensors, "tensors").items()]
     # The order of the reference library: widest elements first, then by name.
@@ -69,145 +99,75 @@ def _name(value: object) -> str:
     return value
 
 
-def _path(path: Path | None) -> str | None:
+def _path(path: StrPath | None) -> str | None:
     return None if path is None else path_of(path)
 
 
+@overload
 def load_file(
-    filename: Path, framework: Framework | None = None, *, device: str = "cpu", base: Path | None = None
+    filename: StrPath, framework: Numpy, *, device: str = "cpu", base: StrPath | None = None
+) -> dict[str, npt.NDArray[Any]]: ...
+@overload
+def load_file(
+    filename: StrPath, framework: Torch, *, device: str = "cpu", base: StrPath | None = None
+) -> "dict[str, torch.Tensor]": ...
+@overload
+def load_file(
+    filename: StrPath, framework: None = None, *, device: str = "cpu", base: StrPath | None = None
+) -> dict[str, Any]: ...
+def load_file(
+    filename: StrPath, framework: Framework | None = None, *, device: str = "cpu", base: StrPath | None = None
 ) -> dict[str, Any]:
-    """All tensors of a file, packed or plain.
+    """Loads all tensors of a file, packed or plain, and checks every decoded byte.
 
-    They are torch tensors if torch is imported or `framework` is "pt", else arrays. bfloat16 needs `ml_dtypes` for
-    arrays; without it they are uint16, with a warning. Every decoded byte is checked. `base` is that of a delta.
+    Args:
+        filename: The file.
+        framework: "np" for arrays, "pt" for torch tensors; None is "pt" if torch is imported. bfloat16 arrays need
+            `ml_dtypes`; without it they are uint16, with a warning.
+        device: Where torch tensors go.
+        base: The file that a delta was made against.
+
+    Returns:
+        The tensors by name.
     """
-    kind = framework_of(framework)
-    loaded = _melisma.PackFile(path_of(filename)).load(None, _path(base))
-    return {name: _on(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
-
-
-def _on(tensor: Any, device: str) -> Any:
-    if device == "cpu":
-        return tensor
-    if isinstance(tensor, numpy.ndarray):
-        raise refuse(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
-    return tensor.to(device)
-
-
-class safe_open:  # noqa: N801 (the name that safetensors has)
-    """A file whose tensors are read one at a time, for `with`."""
-
-    def __init__(self, filename: Path, framework: Framework | None = None, device: str = "cpu") -> None:
-        self._path = path_of(filename)
-        self._framework = framework_of(framework)
-        self._device = device
-        self._file: _melisma.PackFile | None = _melisma.PackFile(self._path)
-        self._metadata = self._file.metadata
-        self._tensors = {name: (dtype, shape) for name, dtype, shape in self._file.tensors}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        self._file = None
-
-    def keys(self) -> list[str]:
-        """The names of all tensors, sorted."""
-        return sorted(self._tensors)
-
-    def offset_keys(self) -> list[str]:
-        """The names of all tensors in the order of the file."""
-        return list(self._tensors)
-
-    def metadata(self) -> dict[str, str] | None:
-        """The file's free-form strings, or None."""
-        return self._metadata or None
-
-    def get_tensor(self, name: str) -> Any:
-        """Reads one tensor."""
-        return self._loaded(name, None, self._entry(name)[1])
-
-    def _loaded(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> Any:
-        if self._file is None:
-            raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
-        [(_, dtype, _, data)] = self._file.load([(name, region)])
-        return _on(made(dtype, shape, data, self._framework), self._device)
-
-    def get_slice(self, name: str) -> "Slice":
-        """A tensor that is read when it is indexed."""
-        return Slice(self, name, *self._entry(name))
-
-    def _entry(self, name: str) -> tuple[str, list[int]]:
-        if name not in self._tensors:
-            raise refuse(f"unknown tensor `{name}`", f"{self._path} has {len(self._tensors)}: see keys()")
-        return self._tensors[name]
-
-
-class Slice:
-    """A tensor that is read when it is indexed. Only the tiles that slices of the first and last axis touch are read."""
-
-    def __init__(self, file: safe_open, name: str, dtype: str, shape: list[int]) -> None:
-        self._file, self._name, self._dtype, self._shape = file, name, dtype, shape
-
-    def get_shape(self) -> list[int]:
-        """Its shape."""
-        return list(self._shape)
-
-    def get_dtype(self) -> str:
-        """Its type as safetensors calls it."""
-        return self._dtype
-
-    def __getitem__(self, index: Any) -> Any:
-        parts = _parts(index, len(self._shape))
-        if not parts:
-            return self._file.get_tensor(self._name)[index]
-        windows = [_window(part, extent) for part, extent in zip(parts, self._shape, strict=True)]
-        (top, bottom, parts[0]), (first, last, parts[-1]) = windows[0], windows[-1]
-        if len(parts) == 1:
-            return self._file._loaded(self._name, (0, 1, first, last), [last - first])[parts[0]]
-        inner = self._shape[1:-1]
-        n_rows = math.prod(inner)
-        region = (top * n_rows, bottom * n_rows, first, last)
-        return self._file._loaded(self._name, region, [bottom - top, *inner, last - first])[tuple(parts)]
-
-
-def _parts(index: Any, n_axes: int) -> list[Any] | None:
-    """An integer or a slice for each axis, or None for an index of another kind."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(part, bool) or not isinstance(part, int | slice | numpy.integer | EllipsisType) for part in parts):
-        return None
-    dots = [at for at, part in enumerate(parts) if part is ...]
-    if len(dots) > 1 or len(parts) - len(dots) > n_axes:
-        return None
-    at = dots[0] if dots else len(parts)
-    missing = n_axes - len(parts) + len(dots)
-    return parts[:at] + [slice(None)] * missing + parts[at + 1 :]
-
-
-def _window(part: Any, extent: int) -> tuple[int, int, Any]:
-    """The first and last place that an index touches, and the index from the first on."""
-    if not isinstance(part, slice):
-        at = int(part) + extent if part < 0 else int(part)
-        if not 0 <= at < extent:
-            raise IndexError(f"index {part} of an axis of {extent}")
-        return at, at + 1, 0
-    places = range(*part.indices(extent))
-    if not places:
-        return 0, 0, slice(0, 0)
-    low = min(places[0], places[-1])
-    return low, max(places[0], places[-1]) + 1, slice(places[0] - low, None, places.step)
+    with as_safetensors_raises():
+        kind = framework_of(framework)
+        loaded = _melisma.PackFile(path_of(filename)).load(None, _path(base))
+        return {name: on_device(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
 
 
 def compress(array: ArrayLike) -> bytes:
-    """One array as bytes, with its type and shape: a packed file with one tensor."""
+    """Packs one array.
+
+    Args:
+        array: The array or tensor.
+
+    Returns:
+        A packed file with this tensor, as bytes.
+    """
     dtype, shape, data = taken(array)
     return _melisma._compress(dtype, shape, data)
 
 
-def decompress(
-    blob: bytes | bytearray | memoryview, framework: Framework | None = "np", *, out: ArrayLike | None = None
-) -> Any:
-    """The array that `compress` was given, bit for bit, in `out` if that is given."""
+@overload
+def decompress(blob: Blob, framework: Framework | None = "np", *, out: OutT) -> OutT: ...
+@overload
+def decompress(blob: Blob, framework: Numpy = "np", *, out: None = None) -> npt.NDArray[Any]: ...
+@overload
+def decompress(blob: Blob, framework: Torch, *, out: None = None) -> "torch.Tensor": ...
+@overload
+def decompress(blob: Blob, framework: None, *, out: None = None) -> Any: ...
+def decompress(blob: Blob, framework: Framework | None = "np", *, out: ArrayLike | None = None) -> Any:
+    """Restores the array that `compress` was given, bit for bit.
+
+    Args:
+        blob: What `compress` returned.
+        framework: As for `load_file`.
+        out: Takes the result: an array or a CPU tensor of its shape and type in C order.
+
+    Returns:
+        The array or tensor, or `out`.
+    """
     blob = bytes(blob)
     dtype, shape = _melisma._compressed(blob)
     if out is None:
@@ -220,6 +180,9 @@ def decompress(
 
 class Encoder:
     """Encodes one tile after another with the same tables and buffers.
+
+    Args:
+        tile_size: The largest side of a tile, 1 to 1024.
 
     >>> encoder, decoder = Encoder(tile_size=512), Decoder()
     >>> tile = numpy.zeros((512, 512), numpy.float16)
@@ -237,7 +200,15 @@ class Encoder:
         self._native = _melisma.TileEncoder()
 
     def encode(self, tile: ArrayLike, *, number: int = 0) -> bytes:
-        """The encoded tile. `number` is its place among others, which its hash covers."""
+        """Encodes a tile.
+
+        Args:
+            tile: The array.
+            number: Its place among others, which its hash covers.
+
+        Returns:
+            The encoded tile.
+        """
         dtype, shape, data = taken(tile)
         if numpy.prod(shape, dtype=numpy.int64) > self.tile_size**2:
             raise refuse(f"a tile of shape {tuple(shape)} has more than {self.tile_size} x {self.tile_size} elements")
@@ -250,16 +221,29 @@ class Decoder:
     def __init__(self) -> None:
         self._native = _melisma.TileDecoder()
 
+    @overload
     def decode(
-        self,
-        blob: bytes | bytearray | memoryview,
-        shape: tuple[int, ...],
-        dtype: Any,
-        *,
-        number: int = 0,
-        out: Any = None,
+        self, blob: Blob, shape: tuple[int, ...], dtype: npt.DTypeLike, *, number: int = 0, out: OutT
+    ) -> OutT: ...
+    @overload
+    def decode(
+        self, blob: Blob, shape: tuple[int, ...], dtype: npt.DTypeLike, *, number: int = 0, out: None = None
+    ) -> npt.NDArray[Any]: ...
+    def decode(
+        self, blob: Blob, shape: tuple[int, ...], dtype: npt.DTypeLike, *, number: int = 0, out: Any = None
     ) -> Any:
-        """The tile of this shape and type that `Encoder.encode` got, into `out` if that is given."""
+        """Restores a tile.
+
+        Args:
+            blob: What `Encoder.encode` returned.
+            shape: The tile's shape.
+            dtype: Its type.
+            number: The number that `Encoder.encode` was given.
+            out: Takes the tile: an array of its shape and type in C order.
+
+        Returns:
+            The tile, or `out`.
+        """
         array = numpy.empty(shape, dtype) if out is None else plain(out)
         if array.shape != tuple(shape) or array.dtype != numpy.dtype(dtype) or not array.flags.c_contiguous:
             raise refuse(f"out: shape {array.shape} of {array.dtype}; {tuple(shape)} of {dtype} in C order is needed")
@@ -270,11 +254,15 @@ class Decoder:
         return array if out is None else out
 
 
-def load_to_device(filename: Path, device: Any = "cuda") -> dict[str, Any]:
-    """Loads a file, packed or plain, straight into a GPU: torch CUDA tensors that share the loaded memory.
+def load_to_device(filename: StrPath, device: "str | torch.device" = "cuda") -> "dict[str, torch.Tensor]":
+    """Loads a file, packed or plain, straight into a GPU, which decodes it while it is read and checks every tile.
 
-    The GPU decodes packed tensors while the file is read, and checks every tile. `device` is `cuda:N`, or `cuda` for
-    torch's current device.
+    Args:
+        filename: The file.
+        device: `cuda:N`, or `cuda` for torch's current device.
+
+    Returns:
+        Torch tensors by name, which share the loaded memory.
     """
     torch = optional("torch")
     place = str(device)

@@ -16,18 +16,28 @@ True
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, overload
 
 from . import _melisma
-from ._array import ArrayLike, Floats, rate as checked_rate, refuse, target
-from ._path import Path, path_of
+from ._array import ArrayLike, Floats, OutT, rate as checked_rate, refuse, target
+from ._path import StrPath, path_of
 
 __all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
 
 
 @dataclasses.dataclass
 class Note:
-    """One note: seconds, a MIDI key from 0 to 127, a velocity from 0 to 1, and a pan from -1 to 1."""
+    """One note.
+
+    Args:
+        instrument: Its instrument.
+        start: When it begins, in seconds.
+        duration: How long it is held, in seconds.
+        key: Its MIDI key, 0 to 127.
+        velocity: 0 to 1.
+        pan: -1, left, to 1, right.
+        channel: Its MIDI channel.
+    """
 
     instrument: str
     start: float
@@ -40,7 +50,13 @@ class Note:
 
 @dataclasses.dataclass
 class Bend:
-    """A change of pitch of all notes of a channel, `at` seconds."""
+    """A change of pitch of all notes of a channel.
+
+    Args:
+        at: When, in seconds.
+        channel: The MIDI channel.
+        semitones: How far from the notes' own pitch.
+    """
 
     at: float
     channel: int
@@ -49,7 +65,13 @@ class Bend:
 
 @dataclasses.dataclass
 class Control:
-    """A move of a control: gain, brightness, motion, reverb or delay."""
+    """A move of a control.
+
+    Args:
+        at: When, in seconds.
+        parameter: gain, brightness, motion, reverb or delay.
+        value: Its new value.
+    """
 
     at: float
     parameter: str
@@ -58,7 +80,14 @@ class Control:
 
 @dataclasses.dataclass
 class Score:
-    """A piece of music. Times are in seconds; the tempo is for readers and MIDI files."""
+    """A piece of music. Times are in seconds.
+
+    Args:
+        tempo: Beats per minute, for readers and MIDI files.
+        notes: The notes.
+        bends: Changes of pitch.
+        controls: Moves of controls.
+    """
 
     tempo: float = 120.0
     notes: list[Note] = dataclasses.field(default_factory=list)
@@ -66,24 +95,49 @@ class Score:
     controls: list[Control] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as `melisma synth` reads them from JSON."""
+        """The score as a dict.
+
+        Returns:
+            The fields as `melisma synth` reads them from JSON.
+        """
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, score: Mapping[str, Any]) -> Self:
-        """The score with these fields, checked."""
+        """The score of a dict, checked.
+
+        Args:
+            score: The fields, as `to_dict` gives them.
+
+        Returns:
+            The score.
+        """
         return cls._of(_native(score))
 
     @classmethod
-    def from_midi(cls, file: bytes | Path) -> Self:
-        """Reads a MIDI file, by its path or its bytes."""
+    def from_midi(cls, file: bytes | StrPath) -> Self:
+        """Reads a MIDI file.
+
+        Args:
+            file: Its path or its bytes.
+
+        Returns:
+            The score.
+        """
         if not isinstance(file, bytes):
             with open(path_of(file), "rb") as opened:
                 file = opened.read()
         return cls._of(_melisma._Score.from_midi(file))
 
-    def to_midi(self, path: Path | None = None) -> bytes:
-        """The score as a MIDI file, which is written to `path` if that is given."""
+    def to_midi(self, path: StrPath | None = None) -> bytes:
+        """The score as a MIDI file.
+
+        Args:
+            path: Where to write it; None writes no file.
+
+        Returns:
+            The bytes of the file.
+        """
         file = _native(self).to_midi()
         if path is not None:
             with open(path_of(path), "wb") as opened:
@@ -123,12 +177,25 @@ def _plain(value: Any) -> Any:
 
 
 def presets() -> dict[str, str]:
-    """The presets of generated music, and what each is."""
+    """The presets of generated music.
+
+    Returns:
+        What each is, by name.
+    """
     return _melisma._styles()
 
 
 def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
-    """A generated piece: the same preset, length and seed give the same notes everywhere."""
+    """A generated piece: the same preset, length and seed give the same notes everywhere.
+
+    Args:
+        preset: A name of `presets()`.
+        seconds: Its length.
+        seed: Chooses the piece, 0 to 2**64 - 1.
+
+    Returns:
+        The score.
+    """
     return Score._of(_composed(preset, seconds, seed))
 
 
@@ -138,6 +205,16 @@ def _composed(preset: str, seconds: float, seed: int) -> _melisma._Score:
     return _melisma._Score.composed(preset, seed, seconds)
 
 
+@overload
+def render(
+    score: ScoreLike, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    device: str = "cpu", out: OutT,
+) -> OutT: ...
+@overload
+def render(
+    score: ScoreLike, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    device: str = "cpu", out: None = None,
+) -> Floats: ...
 def render(
     score: ScoreLike,
     *,
@@ -148,11 +225,19 @@ def render(
     device: str = "cpu",
     out: ArrayLike | None = None,
 ) -> Any:
-    """The samples of a score, float32 [2, samples], in `out` if that is given: it then says how many there are.
+    """The samples of a score. True peaks stay at or below -1 dBTP.
 
-    A score without `seconds` is played until everything is silent, `"preset:NAME"` for a minute. The gain is the one
-    that gives `loudness` in LUFS, as on the command line; None leaves the level as it is. True peaks stay at or below
-    -1 dBTP. `device` renders the voices: `cpu`, `cuda`, `cuda:N`, or `auto` for the one that is expected to finish first.
+    Args:
+        score: A `Score`, a dict of its fields, or `"preset:NAME"`.
+        seconds: The length; None plays a score until everything is silent, and a preset for a minute.
+        seed: Chooses the piece of a preset.
+        rate: The sample rate in Hz.
+        loudness: The loudness in LUFS that the gain is chosen for; None leaves the level as it is.
+        device: Renders the voices: `cpu`, `cuda`, `cuda:N`, or `auto` for the one that is expected to finish first.
+        out: Takes the samples, and says how many there are: an array or a CPU tensor, float32 [2, samples] in C order.
+
+    Returns:
+        float32 [2, samples], or `out`.
     """
     hertz = checked_rate(rate, "rate")
     given = target(out)
@@ -175,7 +260,12 @@ def render(
 
 
 class Stream(_melisma.Stream):
-    """Live music at a rate of `rate`: a preset without end, or silence; notes and controls take effect at once.
+    """Live music: a preset without end, or silence; notes and controls take effect at once.
+
+    Args:
+        preset: A name of `presets()`; None is silence until notes arrive.
+        seed: Chooses the music.
+        rate: The sample rate in Hz.
 
     >>> stream = Stream("sleep", seed=3)
     >>> stream.set("reverb", 0.6)
@@ -185,6 +275,10 @@ class Stream(_melisma.Stream):
     """
 
     def __iter__(self) -> Iterator[Floats]:
-        """Blocks of 10 ms without end."""
+        """Blocks of 10 ms without end.
+
+        Returns:
+            Samples, float32 [2, rate / 100] each.
+        """
         while True:
             yield self.read(self.sample_rate // 100)

@@ -154,7 +154,10 @@ impl PyStreamEncoder {
         levels(py, &codes)
     }
 
-    /// Ends the stream, gives the codes that are still to come.
+    /// Ends the stream.
+    ///
+    /// Returns:
+    ///     The last codes, [n] for each level.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open.get()?;
         let codes = py.detach(|| lock(open).take().ok_or_else(finished)?.finish());

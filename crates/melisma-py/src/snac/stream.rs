@@ -96,7 +96,10 @@ impl PyStreamDecoder {
         self.step(py, |open| open.alive().map(|_| codes))
     }
 
-    /// The newest samples as they would be if the stream ended here; only before any others.
+    /// The newest samples, as they would be if the stream ended here; only before any others.
+    ///
+    /// Returns:
+    ///     float32 [samples].
     fn peek<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let open = self.open.get()?;
         let samples = py.detach(|| match lock(open).alive()? {
@@ -106,7 +109,10 @@ impl PyStreamDecoder {
         Ok(PyArray1::from_vec(py, samples.map_err(raise)?))
     }
 
-    /// Ends the stream, gives the samples that are still to come.
+    /// Ends the stream.
+    ///
+    /// Returns:
+    ///     The last samples, float32 [samples].
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let open = self.open.get()?;
         let samples = py.detach(|| -> PyResult<Vec<f32>> {

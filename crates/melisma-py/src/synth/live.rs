@@ -58,7 +58,13 @@ impl PyStream {
         self.rate
     }
 
-    /// The next samples, [2, n].
+    /// Plays on.
+    ///
+    /// Args:
+    ///     n: How many samples.
+    ///
+    /// Returns:
+    ///     The next samples, float32 [2, n].
     fn read<'py>(&self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         if n > MAX_SAMPLES {
             return Err(raise(Error::invalid(format!("{n} samples at once; at most {MAX_SAMPLES}"))));
@@ -78,13 +84,27 @@ impl PyStream {
         Ok(array)
     }
 
-    /// Moves a control: gain, brightness, motion, reverb or delay.
+    /// Moves a control.
+    ///
+    /// Args:
+    ///     parameter: gain, brightness, motion, reverb or delay.
+    ///     value: Its new value.
     fn set(&self, py: Python<'_>, parameter: &str, value: f32) -> PyResult<()> {
         let parameter = named(parameter, Parameter::ALL, Parameter::name, "parameter").map_err(raise)?;
         py.detach(|| self.lock().push(0, Action::Set { parameter, value })).map_err(raise)
     }
 
-    /// Starts a note and returns its name for `note_off`.
+    /// Starts a note.
+    ///
+    /// Args:
+    ///     instrument: Its instrument.
+    ///     key: Its MIDI key, 0 to 127.
+    ///     velocity: 0 to 1.
+    ///     pan: -1, left, to 1, right.
+    ///     channel: Its MIDI channel.
+    ///
+    /// Returns:
+    ///     The note's number, for `note_off`.
     #[pyo3(signature = (instrument, key, velocity=0.8, *, pan=0.0, channel=0))]
     fn note_on(
         &self,
@@ -100,12 +120,23 @@ impl PyStream {
             .map_err(raise)
     }
 
-    /// Releases a note; unknown names do nothing.
+    /// Releases a note.
+    ///
+    /// Args:
+    ///     note: What `note_on` returned; unknown numbers do nothing.
     fn note_off(&self, py: Python<'_>, note: u64) -> PyResult<()> {
         py.detach(|| self.lock().push(0, Action::Release { note })).map_err(raise)
     }
 
-    /// Plays a note for `duration` seconds.
+    /// Plays a note.
+    ///
+    /// Args:
+    ///     instrument: Its instrument.
+    ///     key: Its MIDI key, 0 to 127.
+    ///     velocity: 0 to 1.
+    ///     duration: How long it is held, in seconds.
+    ///     pan: -1, left, to 1, right.
+    ///     channel: Its MIDI channel.
     #[pyo3(signature = (instrument, key, velocity=0.8, duration=0.5, *, pan=0.0, channel=0))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn note(

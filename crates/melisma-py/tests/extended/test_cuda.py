@@ -169,10 +169,10 @@ class Rooms(unittest.TestCase):
             rows = {}
             for device in ["cpu", "cuda"]:
                 output = os.path.join(folder, f"{device}.h5")
-                report = dataset.build(folder, output, segment=0.5, device=device, progress=False)
+                report = dataset.build(folder, output, dataset.Mel(segment=0.5), device=device, progress=False)
                 self.assertEqual((report["files_ok"], report["failures"]), (3, []))
                 rows[device] = numpy.array(dataset.open(output).column("mel"))
-                dataset.build(folder, os.path.join(folder, f"{device}.safetensors"), feature="tokens", device=device, progress=False)
+                dataset.build(folder, os.path.join(folder, f"{device}.safetensors"), dataset.Tokens(), device=device, progress=False)
             numpy.testing.assert_allclose(rows["cuda"], rows["cpu"], atol=0.05)
 
     def test_models(self):

@@ -59,7 +59,7 @@ class Interrupts(Interruptible):
     @alone
     def test_a_build_of_tokens_and_its_scan(self):
         audio.write(self.path("long.wav"), numpy.zeros(24_000 * 3_600, "f4"), 24_000)
-        build = lambda: dataset.build(self.folder, self.path("x.h5"), feature="tokens", device="cpu", progress=False)
+        build = lambda: dataset.build(self.folder, self.path("x.h5"), dataset.Tokens(), device="cpu", progress=False)
         self.check(build, after=1.0)
 
     @alone

@@ -138,7 +138,7 @@ class Tensors(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for index in range(6):
                 audio.write(os.path.join(folder, f"{index}.wav"), numpy.sin(numpy.arange(44_100) / (5 + index)), 22_050)
-            dataset.build(folder, os.path.join(folder, "train.h5"), segment=0.5, progress=False)
+            dataset.build(folder, os.path.join(folder, "train.h5"), dataset.Mel(segment=0.5), progress=False)
             rows = dataset.open(os.path.join(folder, "train.h5"))
             for method in ["fork", "spawn"]:
                 loader = torch.utils.data.DataLoader(rows, batch_size=5, num_workers=2, multiprocessing_context=method)

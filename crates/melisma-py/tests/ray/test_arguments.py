@@ -1,15 +1,23 @@
 """Arguments, folders and locks that need no cluster."""
 
+import inspect
 import json
 import math
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 from jobs import write_files
 from melisma import MelismaError
 from melisma import ray as jobs_on_ray
-from melisma.ray import Workers, _clips, _cluster, _dataset, _folder, _lock, _pack, _remote, _stage
+from melisma.ray import Mel, Table, Tokens, Workers, _clips, _cluster, _dataset, _folder, _jobs, _lock, _pack, _remote, _stage
+
+HALF = Mel(segment=0.5)
+
+
+class Stop(Exception):
+    """Ends a call before it needs a cluster."""
 
 
 class Case(unittest.TestCase):
@@ -22,8 +30,10 @@ class Case(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def work(self, output="out.h5", inputs=None, shards=None, overwrite=False, **settings):
-        options = {"store": None, "overwrite": overwrite, "settings": settings, "scratch": self.folder}
+    def work(self, feature=Mel(), output="out.h5", inputs=None, shards=None, overwrite=False):
+        options = {
+            "store": None, "overwrite": overwrite, "feature": feature, "memory_limit": None, "scratch": self.folder,
+        }
         return _dataset.Build([inputs or self.wavs], self.path(output), shards, options)
 
 
@@ -46,11 +56,48 @@ class Arguments(Case):
         with self.assertRaisesRegex(ValueError, "count is 0"):
             jobs_on_ray.clips("focus", self.path("clips"), 0)
 
+    def test_old_spellings(self):
+        for text, feature, old in (
+            (r"Mel\(segment=...\)", Mel(segment=0.5), {"segment": 0.5}),
+            (r"Mel\(preset=..., n_mels=...\)", Mel("whisper-80", n_mels=40), {"preset": "whisper-80", "n_mels": 40}),
+            (r"Tokens\(model=...\)", Tokens("builtin:mini24"), {"feature": "tokens", "model": "builtin:mini24"}),
+            (
+                r"Tokens\(texts=Table\(...\)\)", Tokens(texts=Table(os.path.abspath("t.csv"), 2)),
+                {"feature": "tokens", "metadata": "t.csv", "text_column": 2},
+            ),
+        ):
+            with mock.patch.object(_jobs, "_run", side_effect=Stop) as run:
+                with self.assertWarnsRegex(DeprecationWarning, f"use melisma.ray.build.*{text}") as warned:
+                    with self.assertRaises(Stop):
+                        jobs_on_ray.build(self.wavs, self.path("out.h5"), **old)
+            self.assertEqual(run.call_args.args[0].feature, feature)
+            self.assertEqual(os.path.basename(warned.filename), "test_arguments.py")
+        with self.assertRaisesRegex(TypeError, r"use Mel\(segment=...\)"):
+            jobs_on_ray.build(self.wavs, self.path("out.h5"), Mel(), segment=0.5)
+
+    def test_docstrings_list_every_argument(self):
+        for name in jobs_on_ray.__all__:
+            value = getattr(jobs_on_ray, name)
+            for key in inspect.signature(value).parameters:
+                listed = [inspect.getdoc(kind) for kind in getattr(value, "__mro__", [value])[:2]]
+                self.assertTrue(any(f"    {key}: " in (said or "") for said in listed), f"{name}: {key}")
+
+    def test_a_job_knows_its_feature(self):
+        write_files(self.wavs, 2)
+        self.work(HALF, shards=1).prepare(1)
+        for other, text in (
+            (Mel(segment=1.0), "begun with segment=0.5, this call has segment=1.0"),
+            (Mel(segment=0.5, n_mels=40), "begun with n_mels=None, this call has n_mels=40"),
+            (Tokens(), "begun with feature='Mel', this call has feature='Tokens'"),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                self.work(other, shards=1).prepare(1)
+
     def test_settings_are_checked_before_the_job_begins(self):
         write_files(self.wavs, 1)
-        for wrong in ({"frobnicate": 1}, {"feature": "x"}, {"segment": -1.0}):
-            with self.assertRaises((ValueError, TypeError)):
-                self.work(**wrong).prepare(1)
+        for wrong in (Mel(frobnicate=1), Mel("x"), Mel(segment=-1.0), Tokens("/nowhere")):
+            with self.assertRaises((ValueError, OSError)):
+                self.work(wrong).prepare(1)
         clip = {
             "preset": "focus", "count": 2, "seconds": 1.0, "seed": "0", "rate": 16_000, "loudness": None,
             "sample_format": "s16",
@@ -68,7 +115,7 @@ class Arguments(Case):
         write_files(self.wavs, 2)
         for output in ("wavs/001.wav", "wavs"):
             with self.assertRaisesRegex(ValueError, "would replace the input"):
-                self.work(output, overwrite=True).prepare(1)
+                self.work(output=output, overwrite=True).prepare(1)
         self.assertEqual(len(os.listdir(self.wavs)), 2)
 
     def test_nodes_without_a_folder_to_write_to(self):
@@ -101,7 +148,7 @@ class Folders(Case):
 
     def test_damaged_files_of_a_job(self):
         write_files(self.wavs, 4)
-        work = self.work(shards=2, segment=0.5)
+        work = self.work(HALF, shards=2)
         work.prepare(1)
         work.open(1, "cpu")
         for shard in (0, 1):
@@ -110,11 +157,11 @@ class Folders(Case):
         os.truncate(work._path(0), 100)
         self.assertEqual(work.prepare(1)["done"], [1])
         with self.assertRaisesRegex(ValueError, "has 2 shards, this call has shards=3"):
-            self.work(shards=3, segment=0.5).prepare(1)
+            self.work(HALF, shards=3).prepare(1)
         os.truncate(work.folder.at("inputs.list"), 10)
         with self.assertRaisesRegex(ValueError, "overwrite=True to start the job over"):
             work.prepare(1)
-        self.assertEqual(self.work(overwrite=True, segment=0.5, shards=2).prepare(1)["done"], [])
+        self.assertEqual(self.work(HALF, overwrite=True, shards=2).prepare(1)["done"], [])
 
     def test_one_driver_at_a_time(self):
         folder = _folder.Folder(self.path("out.h5.shards"))

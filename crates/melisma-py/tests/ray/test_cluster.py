@@ -16,8 +16,9 @@ from ray.cluster_utils import Cluster
 import melisma.ray
 from jobs import digest, start_driver, write_files
 from melisma import dataset, pack, synth
-from melisma.ray import JobError, Workers
+from melisma.ray import JobError, Mel, Tokens, Workers
 
+HALF = Mel(segment=0.5)
 #: A copy of the package whose workers behave as this variable says.
 ODD = "MELISMA_ODD"
 
@@ -33,11 +34,11 @@ def odd_package(folder):
             "if _odd == 'version':\n    __version__ = '0.0.1'\n"
             "if _odd == 'crash':\n"
             "    from melisma import _melisma\n"
-            "    import melisma.dataset\n"
+            "    import melisma._feature\n"
             "    class _Crash:\n"
             "        def build(self, order):\n"
             "            os.kill(os.getpid(), 9)\n"
-            "    melisma.dataset._builder = lambda **settings: _Crash()\n"
+            "    melisma._feature.builder = lambda feature, place: _Crash()\n"
             "if _odd == 'full':\n    shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1, 1, 0)\n"
             "if _odd == 'blind':\n"
             "    _exists = os.path.exists\n"
@@ -70,8 +71,8 @@ class Nodes(unittest.TestCase):
         ray.init(address=self.cluster.address, log_to_driver=False)
         self.addCleanup(ray.shutdown)
 
-    def alone(self, name="alone.h5", **settings):
-        dataset.build(self.wavs, self.path(name), device="cpu", threads=1, progress=False, **settings)
+    def alone(self, feature, name="alone.h5"):
+        dataset.build(self.wavs, self.path(name), feature, device="cpu", threads=1, progress=False)
         return digest(self.path(name))
 
 
@@ -81,14 +82,15 @@ class Results(Nodes):
         with open(os.path.join(self.wavs, "bad.wav"), "wb") as file:
             file.write(b"RIFF")
         self.start()
-        for name, settings in {
-            "mel.h5": {"segment": 0.5},
-            "mel.safetensors": {"segment": 0.5, "preset": "whisper-80"},
-            "npy": {"segment": 0.5},
-            "tokens.safetensors": {"feature": "tokens"},
+        for name, feature in {
+            "mel.h5": HALF,
+            "mel.safetensors": Mel("whisper-80", segment=0.5),
+            "npy": HALF,
+            "tokens.safetensors": Tokens(),
         }.items():
-            expected = self.alone(f"alone-{name}", **settings)
-            report = melisma.ray.build(self.wavs, self.path(name), shards=5, **settings)
+            expected = self.alone(feature, f"alone-{name}")
+            report = melisma.ray.build(self.wavs, self.path(name), feature, shards=5)
+            self.assertIsInstance(report, melisma.ray.BuildReport)
             self.assertEqual(digest(self.path(name)), expected, name)
             self.assertEqual((report["shards"], report["shards_resumed"], report["faults"]), (5, 0, []))
             self.assertEqual((report["files_ok"], report["files_failed"]), (12, 1))
@@ -96,22 +98,23 @@ class Results(Nodes):
             self.assertEqual(
                 digest(self.path(f"{name}.failures.jsonl")), digest(self.path(f"alone-{name}.failures.jsonl"))
             )
-            again = melisma.ray.build(self.wavs, self.path(name), shards=5, **settings)
-            self.assertEqual((again["shards_resumed"], again["rows"]), (5, report["rows"]))
+            again = melisma.ray.build(self.wavs, self.path(name), feature, shards=5)
+            self.assertEqual((again.shards_resumed, again["rows"]), (5, report.rows))
             self.assertEqual(glob.glob(self.path(f"{name}.shards/shard-*{os.path.splitext(name)[1] or '[0-9]'}")), [])
         with self.assertRaisesRegex(ValueError, "begun with segment=0.5, this call has segment=1.0"):
-            melisma.ray.build(self.wavs, self.path("mel.h5"), shards=5, segment=1.0)
-        melisma.ray.build(self.wavs, self.path("mel.h5"), shards=5, segment=1.0, overwrite=True)
-        self.assertEqual(digest(self.path("mel.h5")), self.alone("alone-1.h5", segment=1.0))
+            melisma.ray.build(self.wavs, self.path("mel.h5"), Mel(segment=1.0), shards=5)
+        with self.assertWarnsRegex(DeprecationWarning, r"use melisma.ray.build\(inputs, output, Mel\(segment=...\)\)"):
+            melisma.ray.build(self.wavs, self.path("mel.h5"), shards=5, segment=1.0, overwrite=True)
+        self.assertEqual(digest(self.path("mel.h5")), self.alone(Mel(segment=1.0), "alone-1.h5"))
 
     def test_files_behind_a_uri(self):
         write_files(self.wavs, 6)
         self.start()
-        expected = self.alone(segment=0.5)
+        expected = self.alone(HALF)
         scratch = self.path("scratch")
         os.mkdir(scratch)
         report = melisma.ray.build(
-            f"file://{self.wavs}", self.path("uri.h5"), shards=3, segment=0.5, scratch=scratch
+            f"file://{self.wavs}", self.path("uri.h5"), HALF, shards=3, scratch=scratch
         )
         self.assertEqual((digest(self.path("uri.h5")), report["files_ok"]), (expected, 6))
         self.assertEqual(os.listdir(scratch), [])
@@ -161,21 +164,21 @@ class Deaths(Nodes):
     def test_a_worker_that_crashes(self):
         write_files(self.wavs, 9)
         self.start("crash")
-        expected = self.alone(segment=0.5)
+        expected = self.alone(HALF)
         # Every worker of the second node dies at its first shard; those of the head do the work.
-        report = melisma.ray.build(self.wavs, self.path("out.h5"), shards=3, segment=0.5, retries=3)
+        report = melisma.ray.build(self.wavs, self.path("out.h5"), HALF, shards=3, retries=3)
         self.assertEqual((digest(self.path("out.h5")), report["shards_failed"]), (expected, 0))
         self.assertIn("the worker or its node died", {fault["message"] for fault in report["faults"]})
         self.assertTrue(all(self.second.node_id[:8] in fault["node"] for fault in report["faults"]), report["faults"])
 
     def test_a_node_dies_in_mid_run(self):
         write_files(self.wavs, 40, seconds=4.0)
-        expected = self.alone(feature="tokens")
+        expected = self.alone(Tokens())
         self.start()
         driver = start_driver(
             self.cluster.address,
-            f"r = melisma.ray.build({self.wavs!r}, {self.path('out.h5')!r}, shards=20, feature='tokens')\n"
-            f"import json; json.dump(r, open({self.path('report.json')!r}, 'w'))",
+            f"r = melisma.ray.build({self.wavs!r}, {self.path('out.h5')!r}, melisma.ray.Tokens(), shards=20)\n"
+            f"import json; json.dump(dict(r), open({self.path('report.json')!r}, 'w'))",
         )
         self.wait_for_rows(4)
         self.cluster.remove_node(self.second, allow_graceful=False)
@@ -187,9 +190,9 @@ class Deaths(Nodes):
 
     def test_the_driver_is_killed_and_started_again(self):
         write_files(self.wavs, 40, seconds=4.0)
-        expected = self.alone(feature="tokens")
+        expected = self.alone(Tokens())
         self.start()
-        code = f"melisma.ray.build({self.wavs!r}, {self.path('out.h5')!r}, shards=20, feature='tokens')"
+        code = f"melisma.ray.build({self.wavs!r}, {self.path('out.h5')!r}, melisma.ray.Tokens(), shards=20)"
         driver = start_driver(self.cluster.address, code)
         self.wait_for_rows(6)
         os.killpg(driver.pid, signal.SIGKILL)
@@ -197,7 +200,7 @@ class Deaths(Nodes):
         time.sleep(1)
         done = {path: os.stat(path).st_mtime_ns for path in glob.glob(self.path("out.h5.shards/shard-*.json"))}
         self.assertFalse(os.path.exists(self.path("out.h5")))
-        report = melisma.ray.build(self.wavs, self.path("out.h5"), shards=20, feature="tokens")
+        report = melisma.ray.build(self.wavs, self.path("out.h5"), Tokens(), shards=20)
         self.assertGreaterEqual(report["shards_resumed"], len(done))
         self.assertEqual((digest(self.path("out.h5")), report["files_ok"], report["rows"]), (expected, 40, 40))
         again = {path: os.stat(path).st_mtime_ns for path in done}
@@ -212,24 +215,24 @@ class Deaths(Nodes):
     def test_a_poisoned_shard(self):
         write_files(self.wavs, 9)
         self.start()
-        expected = self.alone(segment=0.5)
+        expected = self.alone(HALF)
         begin(self, shards=3)
         # A folder with the name of its unfinished file: shard 2 fails wherever it is tried.
         poison = self.path("out.h5.shards/shard-00002.h5.partial")
         os.makedirs(os.path.join(poison, "stray"))
         with self.assertRaises(JobError) as raised:
-            melisma.ray.build(self.wavs, self.path("out.h5"), shards=3, segment=0.5, retries=1)
+            melisma.ray.build(self.wavs, self.path("out.h5"), HALF, shards=3, retries=1)
         faults = raised.exception.faults
         self.assertEqual([fault["shard"] for fault in faults], [2, 2], "tried twice, the others not listed")
         self.assertTrue(all(fault["node"] and "stray" in fault["message"] for fault in faults), faults)
         self.assertFalse(os.path.exists(self.path("out.h5")))
         report = melisma.ray.build(
-            self.wavs, self.path("out.h5"), shards=3, segment=0.5, retries=0, allow_missing=True
+            self.wavs, self.path("out.h5"), HALF, shards=3, retries=0, allow_missing=True
         )
         self.assertEqual((report["shards_failed"], report["missing_shards"], report["shards_resumed"]), (1, 1, 2))
         self.assertEqual(dataset.open(self.path("out.h5")).attributes["missing_shards"], "2/3")
         shutil.rmtree(poison)
-        report = melisma.ray.build(self.wavs, self.path("out.h5"), shards=3, segment=0.5)
+        report = melisma.ray.build(self.wavs, self.path("out.h5"), HALF, shards=3)
         self.assertEqual((digest(self.path("out.h5")), report["shards_resumed"]), (expected, 2))
 
 
@@ -239,8 +242,8 @@ class Faults(Nodes):
     def check(self, odd, text):
         write_files(self.wavs, 6)
         self.start(odd)
-        expected = self.alone(segment=0.5)
-        report = melisma.ray.build(self.wavs, self.path("out.h5"), shards=3, segment=0.5)
+        expected = self.alone(HALF)
+        report = melisma.ray.build(self.wavs, self.path("out.h5"), HALF, shards=3)
         self.assertEqual(digest(self.path("out.h5")), expected)
         [fault] = report["faults"]
         self.assertIn(text, fault["message"])
@@ -260,7 +263,7 @@ class Faults(Nodes):
         self.start()
         begin(self, shards=3)
         os.remove(os.path.join(self.wavs, "003.wav"))
-        report = melisma.ray.build(self.wavs, self.path("out.h5"), shards=3, segment=0.5)
+        report = melisma.ray.build(self.wavs, self.path("out.h5"), HALF, shards=3)
         self.assertEqual((report["files_ok"], report["files_failed"], report["faults"]), (5, 1, []))
         self.assertEqual(report["failures"][0]["path"], "003.wav")
         self.assertEqual(sorted(set(dataset.open(self.path("out.h5")).column("file_index").tolist())), [0, 1, 2, 4, 5])
@@ -277,7 +280,7 @@ class Faults(Nodes):
 
 def begin(test, shards):
     """Begins the job `out.h5` and leaves it there."""
-    options = {"store": None, "overwrite": False, "settings": {"segment": 0.5}, "scratch": None}
+    options = {"store": None, "overwrite": False, "feature": HALF, "memory_limit": None, "scratch": None}
     melisma.ray._dataset.Build([test.wavs], test.path("out.h5"), shards, options).prepare(2)
 
 

@@ -10,7 +10,7 @@ import ray
 import melisma.ray
 from jobs import digest
 from melisma import audio, dataset, mel
-from melisma.ray import Workers
+from melisma.ray import Mel, Tokens, Workers
 
 
 def finds_gpu():
@@ -32,11 +32,11 @@ class Gpu(unittest.TestCase):
                 audio.write(os.path.join(wavs, f"{index:03}.wav"), samples, 24_000)
             ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
             self.addCleanup(ray.shutdown)
-            for name, settings in {"mel.h5": {"segment": 0.5}, "tokens.safetensors": {"feature": "tokens"}}.items():
+            for name, feature in {"mel.h5": Mel(segment=0.5), "tokens.safetensors": Tokens()}.items():
                 alone, shared = os.path.join(folder, f"alone-{name}"), os.path.join(folder, f"shared-{name}")
-                dataset.build(wavs, alone, device="cuda", progress=False, **settings)
+                dataset.build(wavs, alone, feature, device="cuda", progress=False)
                 workers = Workers(num_cpus=1, num_gpus=0.5)
-                report = melisma.ray.build(wavs, shared, workers=workers, shards=4, **settings)
+                report = melisma.ray.build(wavs, shared, feature, workers=workers, shards=4)
                 self.assertEqual((report["files_ok"], report["faults"], report["shards"]), (12, [], 4))
                 self.assertEqual(digest(shared), digest(alone), name)
 

@@ -30,9 +30,12 @@ PATIENCE_S = 120
 
 @dataclass(frozen=True)
 class Workers:
-    """What one worker has: cores and GPUs in Ray's counting. `count` limits their number; None takes all that fit.
+    """What one worker has. The default is one worker with one thread for each core.
 
-    A worker has as many threads as cores, so the default is one worker with one thread for each core.
+    Args:
+        num_cpus: Its cores in Ray's counting, and its threads.
+        num_gpus: Its GPUs in Ray's counting.
+        count: The most workers; None takes all that fit.
     """
 
     num_cpus: float = 1

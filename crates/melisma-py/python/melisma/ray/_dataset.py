@@ -1,5 +1,6 @@
 """A dataset as a job: each worker lists the same files, and builds the shards that it is given."""
 
+import dataclasses
 import json
 import os
 import time
@@ -8,9 +9,10 @@ from functools import partial
 from typing import Any
 
 import melisma
-from melisma import _melisma, dataset
+from melisma import _feature, _melisma, dataset
 
 from .._array import refuse
+from .._feature import Feature, Tokens
 from . import _shards
 from ._cluster import Needs
 from ._folder import Folder, Plan, remove, stamp, stem
@@ -34,7 +36,8 @@ class Build:
         self.inputs, self.output, self.shards = inputs, output, shards
         self.store: str | None = options["store"]
         self.overwrite: bool = options["overwrite"]
-        self.settings: dict[str, Any] = options["settings"]
+        self.feature: Feature = options["feature"]
+        self.memory_limit: int | str | None = options["memory_limit"]
         self.folder = Folder(f"{output}.shards")
         self.remote = Remote.of(inputs, options["scratch"])
         self._version = melisma.__version__
@@ -44,8 +47,7 @@ class Build:
 
     def needs(self) -> Needs:
         """The inputs, the model and the table; room beside the output and for remote files."""
-        named = [self.settings.get(key) for key in ("model", "metadata")]
-        reads = [path for path in named if path is not None and not path.startswith("builtin:")]
+        reads = [path for path in _paths(self.feature) if not path.startswith("builtin:")]
         reads += [] if self.remote else self.inputs
         writes = [os.path.dirname(self.output), *([self.remote.parent] if self.remote else [])]
         return Needs(self._version, tuple(reads), tuple(writes))
@@ -54,7 +56,8 @@ class Build:
         """Lists the files once, for all workers and all later calls. Shards that were damaged are made again."""
         if self.folder.read("merged.json") is not None and not os.path.exists(self.output):
             self.folder.empty()
-        asked = {"inputs": self.inputs, "store": self.store, "settings": self.settings}
+        settings = {"feature": type(self.feature).__name__, **dataclasses.asdict(self.feature)}
+        asked = {"inputs": self.inputs, "store": self.store, "settings": settings, "memory_limit": self.memory_limit}
         job = self.folder.begin(asked, [self.output], partial(self._plan, n_workers), self.overwrite)
         _shards.check(self.folder, job, self.shards, job["files"])
         if self.folder.read("merged.json") is not None:
@@ -68,7 +71,7 @@ class Build:
         return job | {"done": done}
 
     def _plan(self, n_workers: int) -> Plan:
-        dataset._builder(**self.settings, device="cpu", threads=1)
+        _feature.builder(self.feature, ("cpu", 1, self.memory_limit))
         self._spare([] if self.remote else self.inputs)
         if os.path.isdir(self.output):
             check_dataset(self.output)
@@ -99,7 +102,7 @@ class Build:
 
     def open(self, threads: int, device: str | None) -> None:
         """Loads the model, the table and the list of files."""
-        self._builder = dataset._builder(**self.settings, device=device, threads=threads)
+        self._builder = _feature.builder(self.feature, (device, threads, self.memory_limit))
         self._listed = _melisma._Inputs.load(self.folder.at("inputs.list"))
         if self.remote is not None:
             self._stage = Stage(self.remote, self._listed)
@@ -111,7 +114,7 @@ class Build:
         assert job is not None
         if self._stage is None:
             return self._build(shard, job["shards"])
-        with_texts = self.settings.get("feature") == "tokens" and self.settings.get("metadata") is None
+        with_texts = isinstance(self.feature, Tokens) and self.feature.texts is None
         try:
             with self._stage.fetched((shard, job["shards"]), with_texts):
                 return self._build(shard, job["shards"])
@@ -174,6 +177,13 @@ class Build:
         path = self._path(shard)
         remove(path)
         remove(f"{path}.failures.jsonl")
+
+
+def _paths(feature: Feature) -> list[str]:
+    """The files that a feature reads."""
+    if not isinstance(feature, Tokens):
+        return []
+    return [str(feature.model), *([] if feature.texts is None else [str(feature.texts.path)])]
 
 
 def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:

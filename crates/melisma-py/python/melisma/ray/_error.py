@@ -11,8 +11,10 @@ _SHOWN = 10
 class JobError(MelismaRuntimeError):
     """Shards that failed on every attempt, or nodes of which none can work. Finished shards stay for the next call.
 
-    `faults` lists every fault of the job: a dict with `node`, `shard` (from 1; None for a fault of the node) and
-    `message`.
+    Args:
+        what: What failed.
+        faults: A dict for each fault, with `node`, `shard` (counted from 1; None for a fault of the node) and `message`.
+        hint: How to fix it, where that is known.
     """
 
     def __init__(self, what: str, faults: list[dict[str, Any]], hint: str | None = None) -> None:

@@ -1,20 +1,23 @@
 """The jobs of this package, from the driver."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from .._array import refuse
-from .._path import Path, path_of
+from .._feature import Feature, Tokens, feature_of
+from .._path import StrPath, path_of
+from ..dataset import Store
 from ._clips import Clips
 from ._cluster import Cluster, Needs, Workers, whole
 from ._dataset import Build
 from ._error import JobError
 from ._pack import Pack
 from ._pipeline import Pipeline, Work
+from ._report import BuildReport, ClipsReport, PackReport
 
-Store: TypeAlias = Literal["hdf5", "safetensors", "npy"]
 #: One worker on each core.
 CORES = Workers()
 #: Kinds of datasets, by the name of the store or the suffix of the output.
@@ -34,8 +37,9 @@ MAX_CLIPS = (1 << 32) - 1
 
 
 def build(
-    inputs: Path | Iterable[Path],
-    output: Path,
+    inputs: StrPath | Iterable[StrPath],
+    output: StrPath,
+    feature: Feature | str | None = None,
     *,
     workers: Workers = CORES,
     shards: int | None = None,
@@ -43,66 +47,80 @@ def build(
     allow_missing: bool = False,
     overwrite: bool = False,
     store: Store | None = None,
-    scratch: Path | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Builds a dataset on the cluster, or resumes an earlier job; returns a report.
+    scratch: StrPath | None = None,
+    memory_limit: int | str | None = None,
+    **old: Any,
+) -> BuildReport:
+    """Builds a dataset on the cluster, or resumes an earlier job.
 
-    Inputs and output are paths that every node sees, or the input is a single folder URI (`s3://...`). Its files are
-    staged by each worker below `scratch`, a folder on every node (default: the folder for temporary files).
-    `settings` are those of `melisma.dataset.build` for the rows: `feature`, `preset`, `segment`, `model` and so on.
-    The output's suffix, or `store`, chooses HDF5, safetensors or a folder of npy files.
+    Args:
+        inputs: Paths that every node sees, or the URI of one folder (`s3://...`), whose files each worker stages.
+        output: The dataset, a path that every node sees.
+        feature: What the rows are, `Mel(...)` or `Tokens(...)` as for `melisma.dataset.build`; None is `Mel()`.
+        workers: What one worker has, and how many there are.
+        shards: How many shards the job has; None is sixteen for each worker, with at most 2000 files in each.
+        retries: How often a shard that fails is tried again, also on other nodes.
+        allow_missing: Whether shards that fail every time are left out of the merge, instead of raising `JobError`.
+        overwrite: Whether the output, and an earlier job with its shards, is replaced.
+        store: HDF5, safetensors or a folder of npy files; None takes the suffix of `output`.
+        scratch: The folder on every node for staged files; None is that for temporary files.
+        memory_limit: That of each worker: bytes, or text such as "2GiB".
+        old: Deprecated: the arguments of `Mel` and `Tokens`, with `feature` as "mel" or "tokens".
 
-    The job has `shards` shards, by default sixteen for each worker and at most 2000 files in each. A shard that fails is
-    tried `retries` times more, also on other nodes. Shards that fail every time raise `JobError`, unless
-    `allow_missing` merges the others. `overwrite` replaces the output, and an earlier job with its shards.
-
-    The report has `rows`, `frames`, `files_ok`, `files_failed`, `files_without_text`, `audio_seconds`, `failures` (the
-    first thousand), `skipped`, `shards`, `shards_resumed`, `shards_failed`, `missing_shards`, `faults` (dicts with
-    `node`, `shard` counted from 1, and `message`) and `wall_seconds`.
+    Returns:
+        Counts of rows, frames, files and shards, the failures and the faults.
     """
     _check(workers, shards, retries)
-    for key in settings.keys() & OTHERWISE.keys():
+    for key in old.keys() & OTHERWISE.keys():
         raise refuse(f"`{key}` cannot be set for a job on Ray", OTHERWISE[key])
+    made = feature_of(feature, old, "melisma.ray.build")
     kind = os.path.splitext(path_of(output))[1][1:] if store is None else store
     if kind not in KINDS:
         hint = "use store=\"hdf5\", \"safetensors\" or \"npy\", or a name that ends with .h5 or .safetensors"
         raise refuse(f"unknown kind of dataset `{kind}`", hint)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    named = {key: _absolute(settings[key]) for key in ("model", "metadata") if settings.get(key) is not None}
     options = {
         "store": store,
         "overwrite": overwrite,
-        "settings": settings | named,
+        "feature": _seen_everywhere(made),
+        "memory_limit": memory_limit,
         "scratch": None if scratch is None else _absolute(scratch),
     }
     work = Build([_absolute(place) for place in places], _absolute(output), shards, options)
-    return _run(work, workers, retries, allow_missing)
+    return BuildReport(**_run(work, workers, retries, allow_missing))
 
 
 def pack(
-    index: Path,
+    index: StrPath,
     *,
     workers: Workers = CORES,
     retries: int = 2,
     tile_size: int | None = None,
     overwrite: bool = False,
-) -> dict[str, Any]:
-    """Packs every file of a sharded checkpoint, or resumes an earlier job; returns a report.
+) -> PackReport:
+    """Packs every file of a sharded checkpoint, or resumes an earlier job.
 
-    `index` is its `.index.json`. Packed files and their index go beside the sources, as `melisma pack` writes them.
-    `tile_size` is that of `melisma.pack.save_file`. A file that changed since it was packed is packed again.
-    `overwrite` replaces packed files that no earlier job made. The report has `output` (the new index), `source_bytes`,
-    `packed_bytes`, and `shards`, `faults` and so on as for `build`.
+    Packed files and their index go beside the sources, as `melisma pack` writes them. A file that changed since it was
+    packed is packed again.
+
+    Args:
+        index: The checkpoint's `.index.json`.
+        workers: As for `build`.
+        retries: As for `build`.
+        tile_size: As for `melisma.pack.save_file`.
+        overwrite: Whether packed files that no earlier job made are replaced.
+
+    Returns:
+        The new index, bytes before and after, counts of shards, and the faults.
     """
     _check(workers, None, retries)
     whole("tile_size", tile_size, 1)
-    return _run(Pack(_absolute(index), tile_size, overwrite), workers, retries, allow_missing=False)
+    return PackReport(**_run(Pack(_absolute(index), tile_size, overwrite), workers, retries, allow_missing=False))
 
 
 def clips(
     preset: str,
-    folder: Path,
+    folder: StrPath,
     count: int,
     *,
     seconds: float = 10.0,
@@ -114,14 +132,27 @@ def clips(
     shards: int | None = None,
     retries: int = 2,
     overwrite: bool = False,
-) -> dict[str, Any]:
-    """Renders clips of a preset with their labels, as `melisma synth --clips` does; returns a report.
+) -> ClipsReport:
+    """Renders clips of a preset with their labels, as `melisma synth --clips` does.
 
-    Clip i of `count` has the seed `seed` + i and lasts `seconds`; `preset` is a name such as "focus". `rate` is in Hz,
-    `loudness` in LUFS (None leaves the level as it is), `sample_format` "s16", "s24" or "f32". Clips that were removed
-    or damaged since an earlier call are made again. `overwrite` replaces clips, and removes those of an earlier job that
-    had more. `workers`, `shards` and `retries` are those of `build`; a shard is a range of clips, by default 256 at most.
-    The report has `clips`, `clips_kept`, `notes`, `samples`, and `shards`, `faults` and so on as for `build`.
+    Clips that were removed or damaged since an earlier call are made again.
+
+    Args:
+        preset: A name such as "focus".
+        folder: Where the clips go, a path that every node sees.
+        count: How many there are.
+        seconds: The length of each.
+        seed: The seed of the first; clip i has `seed` + i.
+        rate: Their sample rate in Hz.
+        loudness: Their loudness in LUFS; None leaves the level as it is.
+        sample_format: "s16", "s24" or "f32".
+        workers: As for `build`.
+        shards: As for `build`; a shard is a range of clips, by default 256 at most.
+        retries: As for `build`.
+        overwrite: Whether clips are replaced, and those of an earlier job that had more are removed.
+
+    Returns:
+        Counts of clips, notes, samples and shards, and the faults.
     """
     _check(workers, shards, retries)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_CLIPS:
@@ -130,10 +161,20 @@ def clips(
         "preset": preset, "count": count, "seconds": seconds, "seed": str(seed), "rate": rate, "loudness": loudness,
         "sample_format": sample_format,
     }
-    return _run(Clips(_absolute(folder), settings, shards, overwrite), workers, retries, allow_missing=False)
+    work = Clips(_absolute(folder), settings, shards, overwrite)
+    return ClipsReport(**_run(work, workers, retries, allow_missing=False))
 
 
-def _absolute(path: Path) -> str:
+def _seen_everywhere(feature: Feature) -> Feature:
+    """A feature whose paths mean the same on every node."""
+    if not isinstance(feature, Tokens):
+        return feature
+    table = feature.texts
+    texts = None if table is None else dataclasses.replace(table, path=_absolute(table.path))
+    return dataclasses.replace(feature, model=_absolute(feature.model), texts=texts)
+
+
+def _absolute(path: StrPath) -> str:
     text = path_of(path)
     return text if "://" in text or text.startswith("builtin:") else os.path.abspath(text)
 

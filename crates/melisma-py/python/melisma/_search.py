@@ -1,0 +1,47 @@
+"""The report of a search for the best engine."""
+
+import dataclasses
+from typing import Any, Literal, TypeAlias
+
+from . import _report
+
+Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Report(_report.Report):
+    """What `optimize` found. It is also a mapping with these keys, those of `melisma optimize --json`.
+
+    Args:
+        inputs: A dict for each input, with `name` and `shape`.
+        engine: The best engine.
+        engine_version: Its version.
+        precision: Its precision.
+        threads: Its threads.
+        chunk: The length of its chunks, or None if inputs are not cut.
+        latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, and the number of `runs`.
+        first_result_seconds: From opening the model to its first result.
+        memory_bytes: The `peak`.
+        accuracy: `max_abs`, `relative` and `cosine` against the `reference`.
+        model_bytes: The size of the model `before` and `after`.
+        candidates: Every engine that was tried.
+        operators: Where the time of a run goes.
+        advice: What would make it faster.
+        cache: The `key` of the entry, whether it was a `hit`, its `path`, and the `reason` if it was not.
+    """
+
+    inputs: list[dict[str, Any]]
+    engine: str
+    engine_version: str
+    precision: str
+    threads: int
+    chunk: int | None
+    latency_seconds: dict[str, Any]
+    first_result_seconds: float
+    memory_bytes: dict[str, Any]
+    accuracy: dict[str, Any]
+    model_bytes: dict[str, int]
+    candidates: list[dict[str, Any]]
+    operators: list[dict[str, Any]]
+    advice: list[str]
+    cache: dict[str, Any]

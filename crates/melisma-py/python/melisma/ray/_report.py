@@ -1,0 +1,86 @@
+"""The reports of jobs."""
+
+import dataclasses
+from typing import Any
+
+from .. import _report
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class JobReport(_report.Report):
+    """What every job reports. It is also a mapping with these keys.
+
+    Args:
+        shards: Shards of the job.
+        shards_resumed: Those of them that earlier calls finished.
+        shards_failed: Those of them that failed on every attempt.
+        faults: A dict for each fault, with `node`, `shard` (counted from 1; None for a fault of the node) and `message`.
+        wall_seconds: Seconds that the call took.
+    """
+
+    shards: int
+    shards_resumed: int
+    shards_failed: int
+    faults: list[dict[str, Any]]
+    wall_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class BuildReport(JobReport):
+    """What `build` did: the fields of `JobReport`, and these.
+
+    Args:
+        rows: Rows of the dataset.
+        frames: Frames of all rows.
+        files_ok: Files that were used.
+        files_failed: Files that could not be used.
+        files_without_text: Files without a text, for tokens.
+        audio_seconds: Seconds of audio that were read.
+        failures: A dict for each of the first thousand files that failed, with `path` and the reason.
+        missing_shards: Shards that the dataset lacks.
+        skipped: What was left out of the inputs, in words.
+    """
+
+    rows: int
+    frames: int
+    files_ok: int
+    files_failed: int
+    files_without_text: int
+    audio_seconds: float
+    failures: list[dict[str, Any]]
+    missing_shards: int
+    skipped: list[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class PackReport(JobReport):
+    """What `pack` did: the fields of `JobReport`, and these.
+
+    Args:
+        output: The index of the packed files.
+        source_bytes: Bytes of the plain files.
+        packed_bytes: Bytes of the packed files.
+    """
+
+    output: str
+    source_bytes: int
+    packed_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ClipsReport(JobReport):
+    """What `clips` did: the fields of `JobReport`, and these.
+
+    Args:
+        output: The folder of the clips.
+        clips: Clips of the job.
+        clips_kept: Those of them that were there already.
+        notes: Notes of all clips.
+        samples: Samples of all clips.
+    """
+
+    output: str
+    clips: int
+    clips_kept: int
+    notes: int
+    samples: int
