@@ -18,7 +18,7 @@ const LONGEST_START: usize = MAGIC.len() + 6;
 /// Reads the array in a file.
 ///
 /// # Errors
-/// The file cannot be read, or [`parse`] rejects it.
+/// The file cannot be read, or [`decode`] rejects it.
 pub fn read(path: impl AsRef<Path>) -> Result<Value> {
     let path = path.as_ref();
     let mut file = File::open(path).map_err(|error| Error::io(path.display(), error))?;

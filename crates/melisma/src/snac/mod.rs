@@ -6,7 +6,7 @@
 //! every level, is four latents with 1 + 2 + 4 codes on its three levels.
 //!
 //! [`Decoder`] and [`Encoder`] take whole clips and streams on a device. [`Engine`] and [`EncodeEngine`] are what they run
-//! on, many streams in a batch. [`reference`] is the paper in plain loops, which define what the engines must compute.
+//! on, many streams in a batch. [`mod@reference`] is the paper in plain loops, which define what the engines must compute.
 //!
 //! ```
 //! use melisma::snac::Decoder;

@@ -103,7 +103,7 @@ impl Case {
             margin: choices.iter().map(|choice| 2.0 * choice.margin / choice.next_distance).collect(),
         };
         let levels =
-            reference::quantizer(&model).encode(&reference::latents(&model, &samples)).into_iter().map(level).collect();
+            reference::quantizer(model).encode(&reference::latents(model, &samples)).into_iter().map(level).collect();
         Self { name: name.to_owned(), samples, levels }
     }
 
@@ -135,9 +135,9 @@ impl Case {
             let mut after = None;
             for (at, &code) in codes.iter().enumerate() {
                 let (expected, second, is_tie) = if self.is_below_tie(&found, [index, at]) {
-                    let latents = latents.get_or_insert_with(|| reference::latents(&model, &self.samples));
-                    let after = after
-                        .get_or_insert_with(|| reference::quantizer(&model).encode_after(latents, &found[..index]));
+                    let latents = latents.get_or_insert_with(|| reference::latents(model, &self.samples));
+                    let after =
+                        after.get_or_insert_with(|| reference::quantizer(model).encode_after(latents, &found[..index]));
                     let choice: Choice = after[at];
                     tally.following += usize::from(code == choice.code);
                     (choice.code, choice.next, choice.is_tie())

@@ -48,7 +48,7 @@ impl File {
     /// Reads the header of the regular file at `path`.
     ///
     /// # Errors
-    /// Those of [`super::read`], and `Io` if the file cannot be read.
+    /// Those of [`super::decode`], and `Io` if the file cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         Self::new(crate::audio::file::open_regular(path)?, Reads::Direct)

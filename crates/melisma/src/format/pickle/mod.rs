@@ -95,10 +95,8 @@ impl<'a> Machine<'a> {
             0x80 => {
                 let [version] = self.take()?;
                 if version > 5 {
-                    return Err(Error::new(
-                        ErrorKind::Version,
-                        format!("pickle protocol {version}; 5 is the latest known"),
-                    ));
+                    let message = format!("pickle protocol {version}; 5 is the latest known");
+                    return Err(Error::new(ErrorKind::Version, message));
                 }
             }
             0x95 => self.take::<8>().map(drop)?,
