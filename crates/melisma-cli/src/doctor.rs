@@ -51,7 +51,7 @@ impl Facts {
         let config = &session.config;
         let cache_dir = config.cache_dir.value.as_ref();
         let cache = |name| {
-            let (files, bytes) = cache_dir.map_or((0, 0), |directory| disk_use(&directory.join(name)));
+            let (files, bytes) = cache_dir.map_or((0, 0), |directory| disk_use(directory.join(name)));
             (name, files, bytes)
         };
         Ok(Self {

@@ -46,7 +46,7 @@ fn every_output_holds_the_codes_of_each_file_alone() {
     assert_eq!(told["failures"], json!([]));
     assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--threads", "3"]).0, 0);
     assert_eq!(encode(&sandbox, &["w", "-o", "folder", "--threads", "1"]).0, 0);
-    let stores = ["a.safetensors", "folder"].map(|name| Store::open(&sandbox.path(name)).unwrap());
+    let stores = ["a.safetensors", "folder"].map(|name| Store::open(sandbox.path(name)).unwrap());
     let rows = lines(&sandbox, "a.jsonl");
     assert_eq!(rows.len(), 7);
     for (index, row) in rows.iter().enumerate() {

@@ -132,7 +132,7 @@ fn a_file_that_shrinks_while_it_is_verified_fails_alone() {
     let mut child = sandbox.start(&[&args[..], &["--verify-audio"]].concat());
     // Its codes are written before they are decoded again.
     let has_codes = || {
-        Store::open(&sandbox.path("a.safetensors.partial")).is_ok_and(|store| {
+        Store::open(sandbox.path("a.safetensors.partial")).is_ok_and(|store| {
             let mut codes = [0; 14];
             store.read(store.layout.column("codes").unwrap(), 0, &mut codes).is_ok() && codes != [0; 14]
         })

@@ -146,7 +146,7 @@ fn what_depends_on_data_runs_under_a_hard_limit() {
     };
     let few = run("few.npy");
     assert_eq!(few.ran.code, 0, "{}", few.ran.stderr);
-    let y = npy::read(&sandbox.path("out/y.npy")).unwrap();
+    let y = npy::read(sandbox.path("out/y.npy")).unwrap();
     assert!(y.len().is_multiple_of(10_000) && y.len() >= 990_000, "{y:?}");
     let many = run("many.npy");
     assert_eq!(many.ran.code, 4, "{}", many.ran.stderr);

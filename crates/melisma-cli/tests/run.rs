@@ -36,9 +36,9 @@ fn outputs_are_arrays_with_their_names() {
     assert!(json["wall_seconds"].is_f64());
     assert_eq!(json["outputs"][1]["path"], "out/rows.npy");
     assert_eq!(json["outputs"][0]["shape"], serde_json::json!([2, 2]));
-    let y = npy::read(&sandbox.path("out/y.npy")).unwrap();
+    let y = npy::read(sandbox.path("out/y.npy")).unwrap();
     assert_eq!(y.as_slice::<f32>().unwrap(), [5.0, 7.5, 12.5, 15.0]);
-    assert_eq!(npy::read(&sandbox.path("out/rows.npy")).unwrap().as_slice::<i64>().unwrap(), [2]);
+    assert_eq!(npy::read(sandbox.path("out/rows.npy")).unwrap().as_slice::<i64>().unwrap(), [2]);
     assert_eq!(run(&sandbox, &args).code, 2, "outputs are not replaced");
     assert_eq!(run(&sandbox, &[&args[..], &["-f"]].concat()).code, 0);
 }

@@ -217,7 +217,7 @@ fn a_piece_is_the_one_of_the_command_line() {
     let flac = SERVER.get("/v1/synth.flac?preset=bright&seed=3&seconds=1.5&rate=24000");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
-    let source = Source::open(&folder.path().join("a.flac"), 24_000).unwrap();
+    let source = Source::open(folder.path().join("a.flac"), 24_000).unwrap();
     assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
     let mut shortest = None;
     until("a place for a piece", || {

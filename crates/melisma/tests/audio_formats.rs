@@ -48,7 +48,7 @@ fn every_format_gives_the_tone() {
         ("tone_late_flac.ogg", 1, 1.0, 3.1e-5),
     ];
     for (name, n_channels, factor, tolerance) in cases {
-        let mut source = Source::open(&golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut source = Source::open(golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
         let facts = source.facts().clone();
         assert_eq!((facts.n_channels, facts.sample_rate, &facts.note), (n_channels, 16_000, &None), "{name}");
         let samples = all(&mut source);
@@ -64,10 +64,10 @@ fn every_format_gives_the_tone() {
 fn parts_are_those_of_the_whole_in_any_order() {
     for name in ["tone.flac", "tone.mp3", "tone_mulaw.wav"] {
         for rate in [16_000, 22_050, 8_000] {
-            let mut source = Source::open(&golden(name), rate).unwrap();
+            let mut source = Source::open(golden(name), rate).unwrap();
             let whole = all(&mut source);
             let n_original = source.facts().n_original;
-            let mut again = Source::reopen(&golden(name), rate, n_original, Reads::Direct).unwrap();
+            let mut again = Source::reopen(golden(name), rate, n_original, Reads::Direct).unwrap();
             assert_eq!(again.facts(), source.facts());
             for (first, n) in [(1000, 500), (1200, 700), (10, 100), (2000, 1), (whole.len() - 300, 300)] {
                 let mut part = vec![0.0; n];
@@ -81,13 +81,13 @@ fn parts_are_those_of_the_whole_in_any_order() {
 
 #[test]
 fn integers_stay_integers() {
-    let mut source = Source::open(&golden("tone_be.wav"), 16_000).unwrap();
+    let mut source = Source::open(golden("tone_be.wav"), 16_000).unwrap();
     assert_eq!(source.facts().element, Element::I16);
     let mut integers = vec![0i16; N];
     source.read_i16(0, &mut integers).unwrap();
     let floats = all(&mut source);
     assert!(integers.iter().zip(&floats).all(|(&a, &b)| f32::from(a) / 32_768.0 == b));
-    assert_eq!(Source::open(&golden("tone_be.wav"), 8000).unwrap().facts().element, Element::F32);
+    assert_eq!(Source::open(golden("tone_be.wav"), 8000).unwrap().facts().element, Element::F32);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn cut_and_changed_files_are_errors_not_panics() {
 #[test]
 fn what_encoders_added_is_left_out() {
     for name in ["tone.flac", "tone.ogg", "tone.m4a", "tone_alac.m4a", "tone_lame.mp3", "tone.aiff"] {
-        assert_eq!(Source::open(&golden(name), 16_000).unwrap().facts().n_samples, N as u64, "{name}");
+        assert_eq!(Source::open(golden(name), 16_000).unwrap().facts().n_samples, N as u64, "{name}");
     }
 }
 
@@ -137,7 +137,7 @@ fn a_clock_may_start_late() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("twice.ogg");
     for name in ["tone_late.ogg", "tone_late_flac.ogg"] {
-        let samples = all(&mut Source::open(&golden(name), 16_000).unwrap());
+        let samples = all(&mut Source::open(golden(name), 16_000).unwrap());
         assert_eq!(samples.len(), N, "{name}");
         let once = std::fs::read(golden(name)).unwrap();
         std::fs::write(&path, [&once[..], &once].concat()).unwrap();
@@ -226,7 +226,7 @@ fn flips_are_noticed(name: &str, places: impl Iterator<Item = usize>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let whole = std::fs::read(golden(name)).unwrap();
-    let expected = all(&mut Source::open(&golden(name), 16_000).unwrap());
+    let expected = all(&mut Source::open(golden(name), 16_000).unwrap());
     let mut n_refused = 0;
     for (turn, at) in places.enumerate() {
         let mut changed = whole.clone();

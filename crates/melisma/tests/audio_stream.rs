@@ -74,7 +74,7 @@ fn files_and_pipes_give_the_samples_of_a_source() {
     for name in NAMES {
         for rate in [16_000, 24_000, 8_000] {
             let expected = whole(&golden(name), rate.into());
-            let (samples, notes) = all(Stream::open(&golden(name), rate).unwrap()).unwrap();
+            let (samples, notes) = all(Stream::open(golden(name), rate).unwrap()).unwrap();
             assert_eq!(samples, expected, "{name} at {rate} Hz");
             let is_noted = notes.iter().any(|note| *note == format!("resampled from 16000 Hz to {rate} Hz"));
             assert_eq!(is_noted, rate != 16_000, "{name}: {notes:?}");
@@ -86,7 +86,7 @@ fn files_and_pipes_give_the_samples_of_a_source() {
 
 #[test]
 fn m4a_needs_a_file() {
-    assert_eq!(all(Stream::open(&golden("tone.m4a"), 16_000).unwrap()).unwrap().0.len(), 6400);
+    assert_eq!(all(Stream::open(golden("tone.m4a"), 16_000).unwrap()).unwrap().0.len(), 6400);
     let error = pipe(fs::read(golden("tone.m4a")).unwrap(), 16_000).unwrap_err();
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Unsupported, "M4A is not read from a pipe"));
 }
@@ -113,7 +113,7 @@ fn every_channel_can_be_read() {
         let peak = |samples: &[f32]| samples.iter().fold(0f32, |peak, sample| peak.max(sample.abs()));
         assert!((peak(&right) / peak(&left) - 0.5).abs() < 0.05, "{name}");
         assert!((peak(&mix) / peak(&left) - 0.75).abs() < 0.05, "{name}");
-        let error = Source::open(&golden(name), Target { channel: Channel::One(2), ..24_000.into() }).unwrap_err();
+        let error = Source::open(golden(name), Target { channel: Channel::One(2), ..24_000.into() }).unwrap_err();
         assert_eq!(error.to_string(), "channel 3 is not there: the recording has 2 channels", "{name}");
     }
 }

@@ -192,7 +192,7 @@ fn misuse_is_refused() {
     assert_eq!(error.to_string(), "clip 1: sample 1 is NaN");
     assert_eq!(
         engine.finish(a).unwrap(),
-        reference::encode(&model, &frame).unwrap(),
+        reference::encode(model, &frame).unwrap(),
         "a refused push leaves nothing behind"
     );
     assert!(engine.step(&[(a, &frame)]).err().unwrap().to_string().contains("has ended"));

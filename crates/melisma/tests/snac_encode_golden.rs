@@ -47,7 +47,7 @@ fn check(encode: impl Fn(&Model, &[f32]) -> Codes) {
 
 #[test]
 fn the_reference_gives_the_expected_codes() {
-    check(|model, samples| reference::encode(&model, samples).unwrap());
+    check(|model, samples| reference::encode(model, samples).unwrap());
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn on_cuda_the_engine_gives_the_expected_codes() {
 fn with_second(case: &Case, model: &Model, [level, at]: [usize; 2]) -> Codes {
     let mut levels: Vec<Vec<i32>> = case.levels[..=level].iter().map(|level| level.codes.clone()).collect();
     levels[level][at] = case.levels[level].second[at];
-    let latents = reference::latents(&model, &case.samples);
+    let latents = reference::latents(model, &case.samples);
     while levels.len() < case.levels.len() {
-        let choices = reference::quantizer(&model).encode_after(&latents, &levels);
+        let choices = reference::quantizer(model).encode_after(&latents, &levels);
         levels.push(choices.iter().map(|choice| choice.code).collect());
     }
     Codes::new(model.config(), levels).unwrap()

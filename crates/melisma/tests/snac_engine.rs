@@ -54,7 +54,7 @@ fn tiny44_decodes_with_attention() {
 fn agrees_with_the_reference_model() {
     for (index, model) in MODELS.iter().enumerate() {
         let codes = codes(model, 11, 4);
-        let expected = reference::decode(&model, &codes, &Noise::Seed(6));
+        let expected = reference::decode(model, &codes, &Noise::Seed(6));
         let found = engine(model, Isa::best(), 1, 1).decode(&codes, &Noise::Seed(6)).unwrap();
         let error = worst(&found, &expected);
         println!("model {index}: {error:e} of full scale");

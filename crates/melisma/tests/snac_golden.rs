@@ -57,7 +57,7 @@ fn encoded_matches(name: &str) {
 /// Frames whose codes differ from the expected ones. The first code to differ in a frame, coarse before fine, must be a
 /// near tie; finer levels follow it.
 fn near_ties(model: &Model, audio: &[f32], expected: &Codes) -> usize {
-    let choices = reference::quantizer(&model).encode(&reference::latents(&model, audio));
+    let choices = reference::quantizer(model).encode(&reference::latents(model, audio));
     let levels = expected.levels();
     let differs = |frame: usize| {
         choices.iter().zip(&levels).any(|(choices, codes)| {

@@ -31,7 +31,7 @@ proptest! {
         let model = &MODELS[which];
         let n_frames = chunks.iter().sum();
         let all = codes(model, n_frames, seed);
-        let whole = reference::decode(&model, &all, &noise);
+        let whole = reference::decode(model, &all, &noise);
         prop_assert_eq!(whole.len(), n_frames * model.config().frame_len());
         let mut stream = Stream::new(Arc::clone(model), noise);
         let mut streamed = Vec::new();
@@ -58,7 +58,7 @@ proptest! {
         let (n_channels, noise) = (model.config().latent_dim(), Noise::Seed(2));
         let values = (0..n_channels * len).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let latents = Plane::new(n_channels, values);
-        let decoder = reference::decoder(&model);
+        let decoder = reference::decoder(model);
         let whole = decoder.push(&mut decoder.start(), &latents, &noise, Flow::Last);
         prop_assert_eq!(whole.len(), len * model.config().hop_len());
         let (mut state, mut start, mut pieces) = (decoder.start(), 0, Vec::new());
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(bits(&pieces), bits(&whole));
 
         let sound = Plane::new(1, whole);
-        let encoder = reference::encoder(&model);
+        let encoder = reference::encoder(model);
         let whole = encoder.push(&mut encoder.start(), &sound, Flow::Last);
         prop_assert_eq!(whole.len(), len);
         let (mut state, mut start, mut pieces) = (encoder.start(), 0, Vec::new());
@@ -125,7 +125,7 @@ fn an_early_peek_changes_nothing_later() {
     for model in MODELS.iter() {
         let all = codes(model, 9, 5);
         let noise = Noise::Seed(9);
-        let whole = reference::decode(&model, &all, &noise);
+        let whole = reference::decode(model, &all, &noise);
         let mut stream = Stream::new(Arc::clone(model), noise.clone());
         assert!(stream.peek().is_empty());
         let (first, rest) = all.frames().split_at(1);
@@ -135,7 +135,7 @@ fn an_early_peek_changes_nothing_later() {
         }
         let early = stream.peek();
         let alone = Codes::from_frames(model.config(), first.as_slice()).unwrap();
-        assert_eq!(early, reference::decode(&model, &alone, &noise));
+        assert_eq!(early, reference::decode(model, &alone, &noise));
         assert_eq!(stream.progress().gap(), early.len() as u64);
         assert!(stream.peek().is_empty(), "each sample once");
         let mut streamed = early.clone();
@@ -178,5 +178,5 @@ fn a_dropped_stream_does_not_disturb_another() {
     drop(other);
     samples.extend(kept.push(rest).unwrap());
     samples.extend(kept.finish());
-    assert_eq!(bits(&samples), bits(&reference::decode(&model, &all, &Noise::Seed(1))));
+    assert_eq!(bits(&samples), bits(&reference::decode(model, &all, &Noise::Seed(1))));
 }

@@ -34,7 +34,7 @@ pub fn pack(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Re
         return part(session, resources, args, (&index, bound(i)..bound(i + 1)));
     }
     let path = index.packed_path();
-    let outputs = index.shards.iter().map(|(shard, _)| packed_path(&index.beside(shard)));
+    let outputs = index.shards.iter().map(|(shard, _)| packed_path(index.beside(shard)));
     refuse_existing(session, outputs.chain([path.clone()]))?;
     let mut files = Vec::new();
     for (shard, _) in &index.shards {

@@ -215,7 +215,7 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("m.onnx"), model("w.bin", 0)).unwrap();
         std::fs::write(elsewhere.path().join("w.bin"), b"one").unwrap();
-        assert_eq!(one, fingerprint(&elsewhere.path().join("m.onnx"), 1).unwrap(), "a moved model is the same");
+        assert_eq!(one, fingerprint(elsewhere.path().join("m.onnx"), 1).unwrap(), "a moved model is the same");
         std::fs::write(&path, model("../w.bin", 0)).unwrap();
         assert!(fingerprint(&path, 1).unwrap_err().to_string().contains("leads out"));
     }

@@ -135,7 +135,7 @@ impl Index {
     /// As [`write`](Self::write).
     pub fn write_packed(&self, existing: Existing) -> Result<()> {
         let renamed = |shard: &str| Ok(packed_path(Path::new(shard)).to_string_lossy().into_owned());
-        self.write(&self.packed_path(), renamed, existing)
+        self.write(self.packed_path(), renamed, existing)
     }
 }
 

@@ -131,7 +131,7 @@ pub fn disk_use(directory: impl AsRef<Path>) -> (u64, u64) {
     let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
     entries.flatten().fold((0, 0), |(files, bytes), entry| match entry.metadata() {
         Ok(data) if data.is_dir() => {
-            let below = disk_use(&entry.path());
+            let below = disk_use(entry.path());
             (files + below.0, bytes + below.1)
         }
         Ok(data) if data.is_file() => (files + 1, bytes + data.len()),
@@ -213,7 +213,7 @@ mod tests {
         std::fs::write(directory.path().join("a/one"), [0; 10]).unwrap();
         std::fs::write(directory.path().join("two"), [0; 5]).unwrap();
         assert_eq!(disk_use(directory.path()), (2, 15));
-        assert_eq!(disk_use(&directory.path().join("none")), (0, 0));
+        assert_eq!(disk_use(directory.path().join("none")), (0, 0));
     }
 
     #[test]

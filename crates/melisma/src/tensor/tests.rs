@@ -291,7 +291,7 @@ fn large_files_are_loaded_under_a_small_limit() {
         assert_eq!(refused.kind(), ErrorKind::Memory);
         assert!(refused.to_string().contains("layer."), "{refused}");
     }
-    let missing = Weights::open(&directory.path().join("none")).unwrap_err();
+    let missing = Weights::open(directory.path().join("none")).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Io);
 }
 

@@ -102,8 +102,8 @@ fn what_depends_on_data_goes_apart() {
 #[test]
 fn shapes_are_those_of_the_engine() -> Result<()> {
     for (name, inputs) in [("control.onnx", "control.x.npy"), ("vocoder.onnx", "vocoder.x.npy")] {
-        let model = Model::open(&golden(name))?;
-        let x = [crate::format::npy::read(&golden(inputs))?];
+        let model = Model::open(golden(name))?;
+        let x = [crate::format::npy::read(golden(inputs))?];
         let need = Need::of(&model, &x)?;
         let outputs = rten::build(&model, &Options::default())?.run(&x)?;
         let bytes: usize = outputs.iter().map(|value| value.len() * shape::size(value.dtype()) as usize).sum();

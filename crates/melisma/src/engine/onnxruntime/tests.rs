@@ -103,13 +103,13 @@ fn golden_models_give_golden_outputs() {
     }
     use crate::format::npy;
     use crate::golden::optimize as golden;
-    let model = Model::open(&golden("vocoder.onnx")).unwrap();
+    let model = Model::open(golden("vocoder.onnx")).unwrap();
     let options = Options { threads: 2, ..Options::default() };
     let folder = tempfile::tempdir().unwrap();
     let mut engine = Onnxruntime::new(&model, &options, (&Provider::Cpu, Some(folder.path()))).unwrap();
-    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let x = npy::read(golden("vocoder.x.npy")).unwrap();
     let found = engine.run(std::slice::from_ref(&x)).unwrap();
-    let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
+    let expected = npy::read(golden("vocoder.y.npy")).unwrap();
     let pairs = found[0].as_slice::<f32>().unwrap().iter().zip(expected.as_slice::<f32>().unwrap());
     assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6));
     let (again, during) = engine.profile(&[x]).unwrap();

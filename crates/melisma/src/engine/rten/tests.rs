@@ -92,7 +92,7 @@ fn a_panic_is_an_error() {
 
 #[test]
 fn golden_models_give_golden_outputs() {
-    let read = |name: &str| crate::format::npy::read(&golden::optimize(name)).unwrap();
+    let read = |name: &str| crate::format::npy::read(golden::optimize(name)).unwrap();
     let model = Model::from_bytes(golden::VOCODER).unwrap();
     let (x, y) = (read("vocoder.x.npy"), read("vocoder.y.npy"));
     let ours = run(&model, &x).unwrap();

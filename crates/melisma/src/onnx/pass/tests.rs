@@ -9,7 +9,7 @@ use crate::golden::{self, CONTROL, VOCODER};
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 
 fn vocoder() -> (Model, Vec<Value>) {
-    let x = npy::read(&golden::optimize("vocoder.x.npy")).unwrap();
+    let x = npy::read(golden::optimize("vocoder.x.npy")).unwrap();
     (Model::from_bytes(VOCODER).unwrap(), vec![x])
 }
 
@@ -68,7 +68,7 @@ fn constants_are_folded() {
     assert!(model.graph.initializer("ra").is_some() && model.graph.initializer("tiny").is_none());
     assert_eq!(run(&model, &inputs), raw);
     let mut control = Model::from_bytes(CONTROL).unwrap();
-    let x = npy::read(&golden::optimize("control.x.npy")).unwrap();
+    let x = npy::read(golden::optimize("control.x.npy")).unwrap();
     let raw = run(&control, std::slice::from_ref(&x));
     fold_constants(&mut control, &rten::evaluate).unwrap();
     assert_eq!(run(&control, std::slice::from_ref(&x)), raw);

@@ -281,5 +281,5 @@ fn what_is_no_plain_file_is_never_read() {
     let large = place.path("large.onnx");
     File::create(&large).unwrap().set_len(3 << 30).unwrap();
     assert!(Model::open(&large).unwrap_err().to_string().contains("the format ends at 2 GiB"));
-    assert_eq!(Model::open_within(&place.path("model/data.bin"), 31).unwrap_err().kind(), ErrorKind::Memory);
+    assert_eq!(Model::open_within(place.path("model/data.bin"), 31).unwrap_err().kind(), ErrorKind::Memory);
 }

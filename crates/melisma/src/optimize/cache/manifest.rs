@@ -153,7 +153,7 @@ impl Manifest {
             // Engines that store their own files in subfolders check those files themselves.
             if data.is_file() {
                 let name = file.file_name().into_string().map_err(|_| Error::corrupt("a file name is not UTF-8"))?;
-                let entry = FileEntry { bytes: data.len(), blake3: hash::file(&file.path(), threads)? };
+                let entry = FileEntry { bytes: data.len(), blake3: hash::file(file.path(), threads)? };
                 File::open(file.path()).and_then(|file| file.sync_all()).map_err(failed)?;
                 self.files.insert(name, entry);
             }

@@ -96,7 +96,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let options = candidate.options();
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
     // The golden file contains onnxruntime's output, so the reference is independent.
-    let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
+    let expected = npy::read(golden("vocoder.y.npy")).unwrap();
     let (found, expected) = (found[0].as_slice::<f32>().unwrap(), expected.as_slice::<f32>().unwrap());
     let max_abs = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(max_abs < 1e-5, "{max_abs}");
@@ -194,7 +194,7 @@ fn what_cannot_be_is_refused_by_name() {
 #[test]
 fn calibration_takes_sets_and_refuses_what_is_no_number() {
     let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let x = npy::read(golden("vocoder.x.npy")).unwrap();
     for set in ["a", "b"] {
         std::fs::create_dir(folder.path().join(set)).unwrap();
         std::fs::write(folder.path().join(set).join("x.npy"), npy::encode(&x)).unwrap();
@@ -213,7 +213,7 @@ fn calibration_takes_sets_and_refuses_what_is_no_number() {
 #[test]
 fn shapes_of_sets_are_those_that_are_given() {
     let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let x = npy::read(golden("vocoder.x.npy")).unwrap();
     let write = |set: &str, shape: &[usize]| {
         std::fs::create_dir_all(folder.path().join(set)).unwrap();
         let value = Value::zeros(x.dtype(), shape).unwrap();
@@ -237,7 +237,7 @@ fn shapes_of_sets_are_those_that_are_given() {
 #[test]
 fn files_of_values_are_never_taken_for_others() {
     let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let x = npy::read(golden("vocoder.x.npy")).unwrap();
     let path = folder.path().join("x.npy");
     let parts = |precision: Wanted, change: f32| {
         let mut changed = x.clone();
@@ -297,10 +297,10 @@ fn the_key_holds_everything_that_matters() {
 
 #[test]
 fn models_with_branches_keep_their_open_shapes() {
-    let model = Model::open(&golden("control.onnx")).unwrap();
+    let model = Model::open(golden("control.onnx")).unwrap();
     let ports = Port::inputs(&model).unwrap();
     let values: Vec<Value> =
-        ports.iter().map(|port| npy::read(&golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
+        ports.iter().map(|port| npy::read(golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
     let aim = prepare::Aim { values: &values, tolerance: 1e-3, threads: 1 };
     let prepared = prepare::prepared(&model, Format::Fp32, aim).unwrap();
     assert_eq!(prepared.graph.inputs, model.graph.inputs);

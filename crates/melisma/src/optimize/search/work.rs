@@ -98,7 +98,7 @@ fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
 }
 
 pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
-    files.iter().map(|path| npy::read(path)).collect()
+    files.iter().map(npy::read).collect()
 }
 
 pub(super) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {

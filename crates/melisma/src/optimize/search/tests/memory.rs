@@ -247,7 +247,7 @@ fn training_takes_at_most_six_tenths_of_emergency() {
 #[test]
 fn what_cannot_be_split_is_run_whole() {
     let x = format!("x={}", golden("control.x.npy").display());
-    let bench = Bench::new(&Model::open(&golden("control.onnx")).unwrap(), &x);
+    let bench = Bench::new(&Model::open(golden("control.onnx")).unwrap(), &x);
     let report = bench.optimize(&[("profile", "training")], None).unwrap();
     assert_eq!(report.candidate.chunk, Chunk::Own);
     assert!(
