@@ -16,11 +16,12 @@ pub fn grouped(mut command: Command) -> Command {
     command.build();
     let list = list(&command);
     let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{all-args}}{{after-help}}");
-    command.mut_subcommands(|subcommand| subcommand.hide(true)).help_template(template)
+    let usage = command.render_usage().to_string().replacen("Usage: ", "", 1);
+    command.mut_subcommands(|subcommand| subcommand.hide(true)).override_usage(usage).help_template(template)
 }
 
 fn list(command: &Command) -> String {
-    let width = command.get_subcommands().map(|subcommand| subcommand.get_name().len()).max().unwrap_or(0);
+    let width = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (group, names) in GROUPS {
         text += &format!("{group}:\n");
@@ -48,7 +49,8 @@ mod tests {
         command.build();
         let owned = |name: &str| name.to_owned();
         let listed: Vec<String> = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| owned(name)).collect();
-        let all: BTreeSet<String> = command.get_subcommands().map(|subcommand| owned(subcommand.get_name())).collect();
+        let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+        let all: BTreeSet<String> = shown.map(|subcommand| owned(subcommand.get_name())).collect();
         assert_eq!(listed.len(), all.len());
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), all);
     }

@@ -2,18 +2,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma::config::{Config, Limit, Size, Threads};
-use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan, Snapshot, Techniques, rehearse, verify};
+use melisma::audio::{Clip, wav};
+use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
+use melisma::dataset::{
+    Counters, Feature, Inputs, Options, Plan, Request, Scan, Snapshot, Techniques, rehearse, verify,
+};
 use melisma::format::{DType, Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
 use melisma::runtime::{MemoryTracker, machine};
 use melisma::snac::populate::{Populated, Populator, populate, populate_into};
 use melisma::snac::reference::seam::{self, Seam};
-use melisma::snac::{self, Codes, Model, Noise, Piece, reference};
+use melisma::snac::{self, Codes, Decoder, Model, Noise, Piece, reference};
 use melisma::tensor::{Operation, TensorOptimizer, Values};
 use melisma::text::{self, duration, size};
 use melisma::trace::{Busy, Collector, Sort};
-use melisma::{Budget, Device, Error, Space, Tensor, mel};
+use melisma::{Budget, Context, Device, Error, Existing, Space, Tensor, mel};
 
 use super::{COUNTS, Calls, Change, FLOATS, PLACES, SHORT, each, float, limit};
 
@@ -144,6 +147,19 @@ fn datasets() {
     each!(calls, "Plan::new", first in COUNTS, last in COUNTS, threads in [0, 1, 3] => {
         let scan = Scan { threads, counters: &Counters::default() };
         Plan::new(Feature::Mel(options.clone()), &Inputs::default(), first..last, scan).map(drop)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let clip = Clip::mono(16_000, vec![0.1; 16_000]);
+    std::fs::write(folder.path().join("a.wav"), wav::encode(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
+    let inputs = Inputs::find(&[folder.path()]).unwrap();
+    each!(calls, "Request", index in COUNTS, n in COUNTS, threads in [0, 1, usize::MAX] => {
+        let request = Request::new(&inputs, folder.path().join("out.npy"), options.clone())?;
+        let request = request.with_shard(index, n).with_threads(threads).with_existing(Existing::Replace);
+        request.build_watched(&Counters::default(), |_, _| {}).map(drop)
+    });
+    each!(calls, "Context", threads in COUNTS, bytes in [0, 1, 1 << 20, u64::MAX] => {
+        let context = Context::builder().device(DeviceRequest::Cpu).threads(threads).memory_limit(bytes).build()?;
+        Decoder::open_in(&context, "builtin:mini24").map(drop)
     });
     each!(calls, "verify", threads in COUNTS => {
         verify(Path::new("/none.h5"), threads, &budget).map(drop)
