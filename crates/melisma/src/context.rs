@@ -109,7 +109,7 @@ impl ContextBuilder {
         self
     }
 
-    /// Threads of a CPU.
+    /// Threads of a CPU, 1 to 1024.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Threads::Count(threads);
         self
@@ -124,6 +124,7 @@ impl ContextBuilder {
     /// Opens the device.
     ///
     /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) for a number of threads that cannot work;
     /// [`ErrorKind::Device`](crate::ErrorKind) if the GPU that was asked for is unusable; otherwise as [`Context::cpu`].
     pub fn build(self) -> Result<Context> {
         let device = device::select(self.device, self.threads)?;

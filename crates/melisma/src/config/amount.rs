@@ -9,7 +9,7 @@ use crate::text::size;
 use crate::{Error, Result};
 
 /// More threads than any machine has cores.
-const MAX_THREADS: u64 = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// How many CPU threads to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,16 @@ impl Threads {
             Self::Count(count) => count,
         }
     }
+
+    /// The number, if that many can work.
+    pub(crate) fn checked(self) -> Result<usize> {
+        match self.count() {
+            0 => Err(Error::invalid("0 threads cannot do any work")
+                .with_hint("write 1 or more, or `auto` for one thread per core")),
+            count @ 1..=MAX_THREADS => Ok(count),
+            count => Err(Error::invalid(format!("{count} threads are more than the {MAX_THREADS} allowed"))),
+        }
+    }
 }
 
 impl Field for Threads {
@@ -35,12 +45,8 @@ impl Field for Threads {
         if raw.is_word("auto") {
             return Ok(Self::Auto);
         }
-        match raw.integer("a number of threads or `auto`")? {
-            0 => Err(Error::invalid("0 threads cannot do any work")
-                .with_hint("write 1 or more, or `auto` for one thread per core")),
-            count @ 1..=MAX_THREADS => Ok(Self::Count(count as usize)),
-            count => Err(Error::invalid(format!("{count} threads are more than the {MAX_THREADS} allowed"))),
-        }
+        let count = raw.integer("a number of threads or `auto`")?;
+        Self::Count(usize::try_from(count).unwrap_or(usize::MAX)).checked().map(Self::Count)
     }
 
     fn show(&self) -> String {

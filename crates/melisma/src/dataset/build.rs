@@ -17,6 +17,7 @@ use super::request::Request;
 use super::store::{Kind, Layout, Store};
 use super::tokens::{Check, Origin, Tokens, origin, round_trip};
 use super::work::Work;
+use crate::config::Threads;
 use crate::output::{self, Existing};
 use crate::runtime::memory::Space;
 use crate::{Error, Remedy, Result};
@@ -81,7 +82,12 @@ pub(super) fn build(request: &Request<'_>, counters: &Counters, planned: impl Fn
     if request.existing == Existing::Replace {
         guard::output(&request.output)?;
     }
-    let (store_kind, budget, threads) = (request.store()?, request.context.budget(), request.threads);
+    let (store_kind, budget, threads) =
+        (request.store()?, request.context.budget(), Threads::Count(request.threads).checked()?);
+    let (shard, n_shards) = request.shard;
+    if shard >= n_shards {
+        return Err(Error::invalid(format!("there is no shard {shard} of {n_shards}, counted from 0")));
+    }
     let job = Job::new(request)?;
     let part = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.feature.clone(), request.inputs, part, Scan { threads, counters })?;

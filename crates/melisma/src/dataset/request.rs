@@ -116,10 +116,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Threads that read and write, at least one. On the CPU they also compute.
+    /// Threads that read and write, 1 to 1024. On the CPU they also compute.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.threads = threads;
         self
     }
 

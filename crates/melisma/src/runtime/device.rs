@@ -25,7 +25,7 @@ pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
 }
 
 fn cpu(threads: Threads) -> Result<Device> {
-    Ok(Device::Cpu(Cpu { isa: Isa::from_env()?, threads: threads.count() }))
+    Ok(Device::Cpu(Cpu { isa: Isa::from_env()?, threads: threads.checked()? }))
 }
 
 fn refused(ordinal: u16, error: Error) -> Error {
