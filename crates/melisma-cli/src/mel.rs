@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::audio::{Element, Facts, Reads, Source};
+use melisma::audio::{Facts, Reads, SampleType, Source};
 use melisma::format::{npy, safetensors};
 use melisma::mel::{Config, Spectrogram, Transform, picture};
 use melisma::output::{self, Existing, OutputFile};
@@ -142,12 +142,12 @@ fn spectrogram(transform: &Transform, path: &Path, facts: &Facts) -> Result<Spec
     let mut source = Source::reopen(path, transform.config().sample_rate, facts.n_original, Reads::Direct)?;
     let n = facts.n_samples as usize;
     match facts.element {
-        Element::I16 => {
+        SampleType::I16 => {
             let mut samples = vec![0i16; n];
             source.read_i16(0, &mut samples)?;
             transform.run(&samples)
         }
-        Element::F32 => {
+        SampleType::F32 => {
             let mut samples = vec![0f32; n];
             source.read_f32(0, &mut samples)?;
             transform.run(&samples)

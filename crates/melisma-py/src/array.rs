@@ -1,10 +1,9 @@
 //! Conversion between numpy arrays and tensors.
 
-use half::{bf16, f16};
+use half::f16;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory::Budget;
-use melisma::tensor::{DType, Element, Tensor};
-use melisma::{Error, Result};
+use melisma::{DType, Element, Error, Result, Tensor};
 use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -45,25 +44,12 @@ impl<'py> Operand<'py> {
     }
 }
 
-fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
-    match tensor.dtype() {
-        DType::F32 => duplicate_of::<f32>(tensor, queue, budget),
-        DType::F16 => duplicate_of::<f16>(tensor, queue, budget),
-        DType::BF16 => duplicate_of::<bf16>(tensor, queue, budget),
-        DType::I64 => duplicate_of::<i64>(tensor, queue, budget),
-        DType::I32 => duplicate_of::<i32>(tensor, queue, budget),
-        DType::I16 => duplicate_of::<i16>(tensor, queue, budget),
-        DType::U8 => duplicate_of::<u8>(tensor, queue, budget),
-        other @ DType::I24 => Err(Error::unsupported(format!("a tensor of {}", other.name()))),
-    }
-}
-
 /// Copies the tensor on its device.
-fn duplicate_of<T: Element>(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
-    match tensor.view::<T>()?.host() {
-        Ok(values) => Tensor::from_slice(budget, values, tensor.shape()),
-        Err(_) => tensor.to::<T>(queue, budget),
-    }
+fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
+    let Ok(bytes) = tensor.bytes()?.host() else { return tensor.to(queue, budget) };
+    let mut copy = Tensor::new(&Device::cpu()?, budget, tensor.dtype(), tensor.shape())?;
+    copy.bytes_mut()?.host()?.copy_from_slice(bytes);
+    Ok(copy)
 }
 
 /// Copies an array with any axis order into a tensor in host memory.
@@ -106,7 +92,7 @@ pub fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor, queue: &Queue) -> PyRe
         DType::I32 => array_of::<i32>(py, tensor, queue),
         DType::I16 => array_of::<i16>(py, tensor, queue),
         DType::U8 => array_of::<u8>(py, tensor, queue),
-        other @ (DType::BF16 | DType::I24) => {
+        other => {
             let error = Error::unsupported(format!("numpy has no arrays of {}", other.name()));
             Err(raise(error.with_hint("optimize_tensor(tensor, \"float32\") widens it")))
         }

@@ -1,8 +1,8 @@
 //! Elementwise operations on tensors, and in place on arrays.
 
 use half::f16;
-use melisma::Error;
-use melisma::tensor::{Factor, Operation, Scalar, Tensor, Values};
+use melisma::tensor::{Factor, Operation, Scalar, Values};
+use melisma::{Error, Tensor};
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 

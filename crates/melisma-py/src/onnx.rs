@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use melisma::config::Config;
 use melisma::engine::Ports;
-use melisma::format::{DType, Value};
+use melisma::format::Value;
 use melisma::optimize::search::{
     self, Chosen, Content, Given, Message, Program, Request, Requested, Requirements, Search, Worker,
 };
 use melisma::runtime::memory::Budget;
-use melisma::{Error, Result};
+use melisma::{DType, Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use melisma::Result;
 use melisma::config::Config;
 use melisma::optimize::search::Message;
-use melisma::tensor::{Tensor, TensorOptimizer};
+use melisma::tensor::TensorOptimizer;
+use melisma::{Result, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};

@@ -1,7 +1,7 @@
 //! `Tensor`: elements on the optimizer's device that count against the memory limit.
 
+use melisma::Tensor;
 use melisma::runtime::device::Queue;
-use melisma::tensor::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

@@ -7,13 +7,13 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use melisma::Budget;
 use melisma::config::Config;
-use melisma::format::{DType, Value};
+use melisma::format::Value;
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::search::{Message, Request, Requested, Requirements, Search, Subject, Worker};
 use melisma::runtime::machine::free_bytes;
+use melisma::{Budget, DType};
 
 /// y = relu(conv(x)), for signals of any length.
 fn model() -> melisma::Result<Model> {

@@ -101,12 +101,11 @@ pub mod trace;
 
 pub use context::{Context, ContextBuilder};
 pub use half::{bf16, f16};
-pub use melisma_kernels::memory::{CudaView, CudaViewMut};
-pub use melisma_kernels::queue::{CpuQueue, CudaQueue};
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, ErrorKind, I24, Isa, Level, Pool, Queue, Remedy, Reservation,
-    Result, Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
+    Budget, DType, Device, Element, Error, ErrorKind, Queue, Remedy, Result, Tensor, View, ViewMut,
 };
+#[doc(hidden)]
+pub use melisma_kernels::{convert, random};
 pub use output::Existing;
 
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ mod repository;
 
 use std::path::PathBuf;
 
-use melisma::audio::{Element, Reads, Source};
+use melisma::audio::{Reads, SampleType, Source};
 
 const N: usize = 6400;
 
@@ -82,12 +82,12 @@ fn parts_are_those_of_the_whole_in_any_order() {
 #[test]
 fn integers_stay_integers() {
     let mut source = Source::open(golden("tone_be.wav"), 16_000).unwrap();
-    assert_eq!(source.facts().element, Element::I16);
+    assert_eq!(source.facts().element, SampleType::I16);
     let mut integers = vec![0i16; N];
     source.read_i16(0, &mut integers).unwrap();
     let floats = all(&mut source);
     assert!(integers.iter().zip(&floats).all(|(&a, &b)| f32::from(a) / 32_768.0 == b));
-    assert_eq!(Source::open(golden("tone_be.wav"), 8000).unwrap().facts().element, Element::F32);
+    assert_eq!(Source::open(golden("tone_be.wav"), 8000).unwrap().facts().element, SampleType::F32);
 }
 
 #[test]

@@ -329,8 +329,9 @@ fn tensors_of_other_shapes_are_refused() {
 #[cfg(feature = "onnx")]
 #[test]
 fn models_and_values_that_do_not_fit_are_refused() {
+    use melisma::DType;
     use melisma::engine::{Engine, Options, rten};
-    use melisma::format::{DType, Value};
+    use melisma::format::Value;
     use melisma::onnx::{Dim, Graph, Model, Node, Opset, ValueInfo};
 
     assert!(Value::from_slice(&[1.0f32], &[2]).is_err());

@@ -5,11 +5,12 @@ mod gpu;
 mod repository;
 
 use half::f16;
+use melisma::Context;
 use melisma::audio::wav;
 use melisma::mel::{Allowed, Config, KEYS, Log, Transform, Values};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
-use melisma::{Context, Cpu, Isa};
+use melisma::runtime::{Cpu, Isa};
 use safetensors::SafeTensors;
 
 /// Largest difference of a linear preset, of the largest value.

@@ -6,7 +6,8 @@ mod pack_source;
 mod repository;
 
 use melisma::pack::{self, Archive, Array, Decoder, Encoder, Header, Layout, Options, Split};
-use melisma::{Budget, Device, Isa, Queue, Space};
+use melisma::runtime::{Isa, Space};
+use melisma::{Budget, Device, Queue};
 use pack_source::{Random, UNLIMITED, assert_reads_into_slices, file, options};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {

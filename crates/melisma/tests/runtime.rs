@@ -2,10 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use melisma::config::{Config, Environment, Sources};
+use melisma::runtime::Pool;
 use melisma::runtime::device::{self, DeviceRequest};
 use melisma::runtime::memory::{self, MemoryTracker, Space};
 use melisma::trace::{Collector, Sort};
-use melisma::{ErrorKind, Pool, convert};
+use melisma::{ErrorKind, convert};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn config<const N: usize>(variables: [(&str, &str); N]) -> Config {

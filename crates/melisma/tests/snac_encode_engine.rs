@@ -7,8 +7,9 @@ mod encoded;
 use std::sync::LazyLock;
 
 use melisma::runtime::memory::Needed;
+use melisma::runtime::{Cpu, Isa, Space};
 use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId, reference};
-use melisma::{Budget, Cpu, Device, ErrorKind, Isa, Queue, Space};
+use melisma::{Budget, Device, ErrorKind, Queue};
 use proptest::prelude::*;
 
 use codec::{golden, odd_rates, sound};

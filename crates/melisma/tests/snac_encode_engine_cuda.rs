@@ -7,9 +7,10 @@ mod gpu;
 
 use std::time::Instant;
 
+use melisma::runtime::Space;
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
-use melisma::{Budget, Queue, Space};
+use melisma::{Budget, Queue};
 
 use codec::{golden, odd_rates, sound};
 use encoded::Case;

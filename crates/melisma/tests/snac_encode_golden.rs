@@ -5,8 +5,9 @@ mod codec;
 mod encoded;
 mod gpu;
 
+use melisma::runtime::{Cpu, Isa};
 use melisma::snac::{Codes, EncodeEngine, Model, reference};
-use melisma::{Budget, Cpu, Device, Isa};
+use melisma::{Budget, Device};
 
 use encoded::{Case, MODELS, Tally};
 

@@ -6,8 +6,9 @@ mod codec;
 use std::sync::{Arc, LazyLock};
 
 use melisma::runtime::memory::Needed;
+use melisma::runtime::{Cpu, Isa, Space};
 use melisma::snac::{Codes, Engine, Model, Noise, reference};
-use melisma::{Budget, Cpu, Device, Isa, Queue, Space};
+use melisma::{Budget, Device, Queue};
 use proptest::prelude::*;
 
 use codec::{Vectors, bits, codes, golden, odd_rates, worst};

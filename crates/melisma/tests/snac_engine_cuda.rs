@@ -6,9 +6,10 @@ mod gpu;
 
 use std::time::Instant;
 
+use melisma::runtime::Space;
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Codes, Config, Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
-use melisma::{Budget, Device, Queue, Space};
+use melisma::{Budget, Device, Queue};
 
 use codec::{Vectors, bits, codes, golden, odd_rates, worst};
 

@@ -3,8 +3,8 @@
 use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
+use melisma::runtime::{Cpu, Isa};
 use melisma::synth::{Action, Buses, Engine, EngineConfig, Event, Instrument, Parameter, Path, Stem};
-use melisma::{Cpu, Isa};
 use proptest::prelude::*;
 
 const LEN: usize = 24_000;

@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use melisma::Isa;
+use melisma::runtime::Isa;
 use melisma::synth::{
     Bend, BusConfig, Buses, Chord, EngineConfig, Instrument, Kick, Length, Melody, Note, Performance, Phrase,
     PhraseRenderer, Score, Setup, Style, Swell, compose,

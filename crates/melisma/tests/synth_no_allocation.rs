@@ -8,11 +8,11 @@ mod counting;
 use counting::{allocations, allocations_here};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
+use melisma::runtime::{Cpu, Isa};
 use melisma::synth::{
     Action, Bus, BusConfig, Buses, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase,
     PhraseRenderer, Stream, Swell,
 };
-use melisma::{Cpu, Isa};
 
 fn play(engine: &mut Engine, blocks: std::ops::Range<u64>, left: &mut [f32], right: &mut [f32]) {
     for block in blocks {

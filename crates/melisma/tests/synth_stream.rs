@@ -2,11 +2,11 @@
 
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
+use melisma::runtime::{Cpu, Isa};
 use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase,
     PhraseRenderer, Stream, Swell, render_all,
 };
-use melisma::{Cpu, Isa};
 
 fn phrase() -> Phrase {
     Phrase {

@@ -7,12 +7,12 @@ use crate::{Peer, Row};
 use melisma::config::precision::Format;
 use melisma::engine::ours::chain;
 use melisma::engine::{EngineName, rten};
-use melisma::format::{DType, Value, npy};
+use melisma::format::{Value, npy};
 use melisma::onnx::pass;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::search::{Candidate, Chunk, EngineSettings, Spec, Task, compare};
 use melisma::output::{self, Existing};
-use melisma::{Error, ErrorKind, Result};
+use melisma::{DType, Error, ErrorKind, Result};
 
 /// Latents of 60 s at 24 kHz.
 const LATENTS: usize = 60 * 24_000 / 512 + 1;

@@ -117,7 +117,7 @@ impl Bench<'_> {
     fn random<T: Scalar>(&self, len: usize) -> Result<Tensor> {
         let mut values = vec![T::zeroed(); len];
         matmul::store(&noise(len), &mut values);
-        Tensor::from_slice(&Budget::unlimited(), &values, &[len])?.to::<T>(&self.queue, self.budget)
+        Tensor::from_slice(&Budget::unlimited(), &values, &[len])?.to(&self.queue, self.budget)
     }
 
     fn conversions(&self) -> Result<Vec<Row>> {

@@ -1,6 +1,6 @@
 //! The memory that `melisma mel` needs.
 
-use melisma::audio::{Element, Facts};
+use melisma::audio::{Facts, SampleType};
 use melisma::mel::Transform;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Reservation, Space};
@@ -21,7 +21,7 @@ pub fn reserve(context: &Context, kind: Kind, transform: &Transform, files: &[Fa
         longest = longest.max(n_frames);
         let n_values = (config.n_mels * n_frames) as u64;
         let values = n_values * config.dtype.bytes() as u64;
-        let samples = file.n_samples * if file.element == Element::I16 { 2 } else { 4 };
+        let samples = file.n_samples * if file.element == SampleType::I16 { 2 } else { 4 };
         on_device = on_device.max(samples + values);
         most = most.max(match kind {
             Kind::Npy | Kind::Folder => samples + values,

@@ -22,10 +22,10 @@ suite!(
 fn check<S: Convert<D>, D: Element>(bench: &Bench, values: &[S]) {
     let expected: Vec<D> = values.iter().map(|&value| value.reference()).collect();
     let src = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-    let src = src.to::<S>(&bench.queue, &bench.budget).unwrap();
+    let src = src.to(&bench.queue, &bench.budget).unwrap();
     let garbage: Vec<D> = vec![bytemuck::pod_read_unaligned(&[0xa5; 8][..size_of::<D>()]); values.len()];
     let dst = Tensor::from_slice(&bench.budget, &garbage, &[values.len()]).unwrap();
-    let mut dst = dst.to::<D>(&bench.queue, &bench.budget).unwrap();
+    let mut dst = dst.to(&bench.queue, &bench.budget).unwrap();
     let plan = plan::<S, D>(&bench.device, values.len()).unwrap();
     plan.run(&bench.queue, src.view().unwrap(), dst.view_mut().unwrap()).unwrap();
     let found = dst.to_vec::<D>(&bench.queue).unwrap();

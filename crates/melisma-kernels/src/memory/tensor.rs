@@ -85,6 +85,22 @@ impl Tensor {
         self.buffer.view_mut()
     }
 
+    /// The bytes of its elements, whatever their type.
+    ///
+    /// # Errors
+    /// None that a tensor can cause.
+    pub fn bytes(&self) -> Result<View<'_, u8>> {
+        self.buffer.view()
+    }
+
+    /// The bytes of its elements, for writing.
+    ///
+    /// # Errors
+    /// None that a tensor can cause.
+    pub fn bytes_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+        self.buffer.view_mut()
+    }
+
     fn check<T: Element>(&self) -> Result<()> {
         if T::DTYPE == self.dtype {
             return Ok(());

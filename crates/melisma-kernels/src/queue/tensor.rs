@@ -8,9 +8,9 @@ impl Tensor {
     ///
     /// # Errors
     /// The budget or the device refuses.
-    pub fn to<T: Element>(&self, queue: &Queue, budget: &Budget) -> Result<Self> {
+    pub fn to(&self, queue: &Queue, budget: &Budget) -> Result<Self> {
         let mut copy = Self::new(&queue.device(), budget, self.dtype(), self.shape())?;
-        queue.copy(self.view::<T>()?, copy.view_mut::<T>()?)?;
+        queue.copy(self.bytes()?, copy.bytes_mut()?)?;
         Ok(copy)
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use melisma::format::DType;
 use melisma::pack::{Decoder, Encoder, Split, Tile, split_of};
-use melisma::{Error, Isa, Result};
+use melisma::runtime::Isa;
+use melisma::{DType, Error, Result};
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -36,6 +36,6 @@ pub use channel::Channel;
 pub use clip::Clip;
 pub use loudness::Meter;
 pub use resample::{resample, resample_with, resampled_len};
-pub use source::{Element, Facts, Rates, Reads, Source, Target};
+pub use source::{Facts, Rates, Reads, SampleType, Source, Target};
 pub use stream::Stream;
 pub use writer::{Format, Layout, Writer};

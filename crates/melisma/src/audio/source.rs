@@ -73,14 +73,14 @@ pub struct Facts {
     /// Samples that [`Source`] returns, at the requested rate.
     pub n_samples: u64,
     /// Whether samples are 16-bit integers that need no conversion.
-    pub element: Element,
+    pub element: SampleType,
     /// A defect of the file that was repaired.
     pub note: Option<String>,
 }
 
 /// The type of the samples that a source returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
+pub enum SampleType {
     /// 16-bit integers, as stored.
     I16,
     /// Floats: mixed down, resampled, or stored as another type.
@@ -176,7 +176,7 @@ impl Source {
             let (n_samples, samples) = (facts.n_samples, Vec::new());
             resampling = Some(Resampling { ratio, n_samples, table: None, samples, start: 0 });
             facts.n_samples = ratio.len(facts.n_samples);
-            facts.element = Element::F32;
+            facts.element = SampleType::F32;
         }
         Ok(Self { origin, channel, resampling, facts })
     }
@@ -200,13 +200,13 @@ impl Source {
         }
     }
 
-    /// Reads 16-bit samples from `first` on. The source must be of [`Element::I16`].
+    /// Reads 16-bit samples from `first` on. The source must be of [`SampleType::I16`].
     ///
     /// # Errors
     /// The file has become shorter, or the read fails.
     pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
         match (&mut self.origin, self.facts.element) {
-            (Origin::Wav(wav), Element::I16) => wav.read_i16(first, to),
+            (Origin::Wav(wav), SampleType::I16) => wav.read_i16(first, to),
             _ => Err(Error::invalid("this sound has no 16-bit samples")),
         }
     }
@@ -260,7 +260,7 @@ impl Origin {
                 n_channels: header.n_channels,
                 n_original: header.n_frames(),
                 n_samples: header.n_frames(),
-                element: if is_i16 { Element::I16 } else { Element::F32 },
+                element: if is_i16 { SampleType::I16 } else { SampleType::F32 },
                 note: header.note.clone(),
             };
             Ok((Self::Wav(wav), facts))
@@ -268,7 +268,7 @@ impl Origin {
             let n_samples = count()?;
             let decoder = Decoder::open(path, channel)?;
             let (sample_rate, n_channels) = (decoder.sample_rate(), decoder.n_channels());
-            let element = Element::F32;
+            let element = SampleType::F32;
             let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
             Ok((Self::Stream(decoder), facts))
         }

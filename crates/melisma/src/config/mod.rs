@@ -26,15 +26,21 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use amount::{ChunkSize, Limit, Size, Threads, Tolerance};
+#[doc(hidden)]
 pub use environment::Environment;
+#[doc(hidden)]
 pub use field::Raw;
+#[doc(hidden)]
 pub use layer::{FILE_NAME, default_file};
+#[doc(hidden)]
 pub use nearest::nearest;
 pub use policy::{Chunking, Placement, Policy, TensorRt};
 pub use precision::Precision;
 pub use profile::Profile;
 pub use request::DeviceRequest;
+#[doc(hidden)]
 pub use show::Entry;
+#[doc(hidden)]
 pub use upstream::{ORPHEUS, UpstreamApi};
 
 use crate::trace::Sort;

@@ -106,7 +106,7 @@ mod tests {
     use super::super::identity::plan_of;
     use super::super::store::{Column, Kind, Layout, Store};
     use super::*;
-    use crate::format::DType;
+    use crate::DType;
 
     fn dataset(path: &Path, plan: &str) {
         let attributes = Map::from_iter([("plan".to_owned(), Value::from(plan))]);

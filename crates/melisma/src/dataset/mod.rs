@@ -14,12 +14,14 @@ mod complete;
 mod counters;
 mod failure;
 mod feature;
+#[cfg(feature = "bench")]
 mod forecast;
 mod guard;
 mod hash;
 mod identity;
 mod input;
 mod inputs;
+#[doc(hidden)]
 pub mod journal;
 mod listing;
 mod mel;
@@ -30,6 +32,7 @@ mod plan;
 mod request;
 mod row;
 
+#[doc(hidden)]
 pub mod store;
 mod technique;
 mod tokens;
@@ -41,15 +44,22 @@ pub use build::Outcome;
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
 pub use feature::Feature;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
 pub use forecast::{Forecast, Limit, Machine, Supply, Work as ForecastWork};
 pub use input::Input;
 pub use inputs::Inputs;
-pub use mel::{Options, Rehearsal, Tail, rehearse};
+pub use mel::{Options, Tail};
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{File as PlannedFile, Plan, Scan};
 pub use request::Request;
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
 pub use technique::{Conversion, Streams, Techniques, Writes};
 pub use tokens::{Check, LineFormat, Lines, Metadata, Origin, Repeats, Text, Texts, Tokens};
 pub use verify::{Verified, verify};

@@ -3,7 +3,8 @@
 //!
 //! ```
 //! use melisma::engine::{Engine, Options, rten};
-//! use melisma::format::{DType, Value};
+//! use melisma::DType;
+//! use melisma::format::Value;
 //! use melisma::onnx::{Dim, Graph, Model, Node, Opset, ValueInfo};
 //! use melisma::optimize::search::{Accuracy, compare};
 //!
@@ -30,7 +31,9 @@
 pub(crate) mod chunked;
 mod name;
 pub(crate) mod need;
+#[doc(hidden)]
 pub mod onnxruntime;
+#[doc(hidden)]
 pub mod ours;
 mod port;
 pub mod rten;
@@ -38,7 +41,8 @@ pub mod rten;
 use serde::{Deserialize, Serialize};
 
 pub use name::EngineName;
-pub use port::{Port, Ports, check_inputs};
+use port::check_inputs;
+pub use port::{Port, Ports};
 
 use crate::Result;
 use crate::config::precision::Format;

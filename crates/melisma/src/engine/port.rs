@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::format::{DType, Value};
+use crate::format::Value;
 use crate::onnx::{Dim, Model, ValueType};
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// The inputs and outputs of a model, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]

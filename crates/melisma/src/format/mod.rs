@@ -2,7 +2,7 @@
 //! [`checkpoint`]) and images ([`png`]).
 
 pub mod checkpoint;
-mod dtype;
+#[doc(hidden)]
 pub mod hash;
 pub mod npy;
 mod pickle;
@@ -14,9 +14,10 @@ mod text;
 mod value;
 mod zip;
 
-pub use dtype::{DType, Number};
 pub use read_at::ReadAt;
+#[doc(hidden)]
 pub use stored_type::{Opaque, StoredType};
+#[doc(hidden)]
 pub use text::read_text;
 pub use value::Value;
 pub(crate) use value::byte_len;

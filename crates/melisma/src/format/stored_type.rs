@@ -2,8 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::DType;
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// The element type of a tensor in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

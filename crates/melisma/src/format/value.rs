@@ -3,7 +3,7 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::{DType, Number};
+use crate::{DType, Element};
 use crate::{Error, ErrorKind, Result};
 
 /// A dense row-major array.
@@ -37,7 +37,7 @@ impl Value {
     ///
     /// # Errors
     /// `values.len()` is not the product of `shape`.
-    pub fn from_slice<T: Number>(values: &[T], shape: &[usize]) -> Result<Self> {
+    pub fn from_slice<T: Element>(values: &[T], shape: &[usize]) -> Result<Self> {
         Self::from_bytes(T::DTYPE, shape, cast_slice(values))
     }
 
@@ -90,7 +90,7 @@ impl Value {
     ///
     /// # Errors
     /// `T` is not the element type.
-    pub fn as_slice<T: Number>(&self) -> Result<&[T]> {
+    pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         self.check::<T>()?;
         Ok(cast_slice(self.bytes()))
     }
@@ -99,7 +99,7 @@ impl Value {
     ///
     /// # Errors
     /// `T` is not the element type.
-    pub fn as_mut_slice<T: Number>(&mut self) -> Result<&mut [T]> {
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T]> {
         self.check::<T>()?;
         Ok(cast_slice_mut(self.bytes_mut()))
     }
@@ -116,7 +116,7 @@ impl Value {
         Ok(self)
     }
 
-    fn check<T: Number>(&self) -> Result<()> {
+    fn check<T: Element>(&self) -> Result<()> {
         // Booleans are bytes, and can be read as `u8`.
         if T::DTYPE == self.dtype || (self.dtype == DType::Bool && T::DTYPE == DType::U8) {
             return Ok(());
@@ -136,6 +136,9 @@ impl std::fmt::Debug for Value {
 /// # Errors
 /// The size overflows.
 pub(crate) fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
+    if dtype == DType::I24 {
+        return Err(Error::unsupported("arrays of 24-bit integers"));
+    }
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
     bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
         Error::new(ErrorKind::Memory, format!("{} of shape {shape:?}: the size overflows", dtype.name()))

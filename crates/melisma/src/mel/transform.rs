@@ -5,9 +5,8 @@ use melisma_kernels::signal::mel::{Batch, Plan, Sample, Value};
 use melisma_kernels::{Element, Tensor};
 
 use super::config::{Config, OutputPrecision};
-use crate::format::DType;
 use crate::runtime::device::Queue;
-use crate::{Context, Error, Remedy, Result};
+use crate::{Context, DType, Error, Remedy, Result};
 
 /// Makes spectrograms.
 #[derive(Debug)]

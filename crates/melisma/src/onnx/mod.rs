@@ -18,10 +18,15 @@ mod external;
 mod graph;
 mod identity;
 mod packed;
+#[doc(hidden)]
 pub mod pass;
 mod read;
 pub(crate) mod shape;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
 pub mod synthetic;
+#[cfg(not(feature = "bench"))]
+pub(crate) mod synthetic;
 mod tensor;
 #[cfg(test)]
 mod tests;

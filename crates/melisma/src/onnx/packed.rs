@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::external::Nowhere;
 use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
-use crate::format::{DType, safetensors};
+use crate::format::safetensors;
 use crate::pack::{self, Archive, ReadAt};
 use crate::runtime::memory::{Budget, Space};
-use crate::{Error, ErrorKind, Remedy, Result};
+use crate::{DType, Error, ErrorKind, Remedy, Result};
 
 /// Smaller tensors stay in the graph.
 const MIN_BYTES: usize = 4096;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::format::{DType, Number, Value};
-use crate::{Error, Result};
+use crate::format::Value;
+use crate::{DType, Element, Error, Result};
 
 /// The element type number of strings.
 pub(super) const STRINGS: i32 = 8;
@@ -48,7 +48,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `values.len()` is not the product of `shape`.
-    pub fn from_slice<T: Number>(name: &str, values: &[T], shape: &[usize]) -> Result<Self> {
+    pub fn from_slice<T: Element>(name: &str, values: &[T], shape: &[usize]) -> Result<Self> {
         Ok(Self::new(name, &Value::from_slice(values, shape)?))
     }
 

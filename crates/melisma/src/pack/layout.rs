@@ -6,8 +6,8 @@ use std::ops::Range;
 use melisma_kernels::rans::Split;
 
 use crate::format::safetensors::TensorEntry;
-use crate::format::{DType, Opaque, StoredType};
-use crate::{Error, Result};
+use crate::format::{Opaque, StoredType};
+use crate::{DType, Error, Result};
 
 /// The valid tile sizes: rows and columns, in elements.
 pub const TILE_SIZES: [u32; 3] = [256, 512, 1024];
@@ -180,7 +180,7 @@ pub fn split_of(dtype: DType) -> Split {
         DType::F16 | DType::I16 | DType::U16 => Split::Bytes2,
         DType::I32 | DType::U32 => Split::Bytes4,
         DType::F64 | DType::I64 | DType::U64 => Split::Bytes8,
-        DType::Bool | DType::U8 | DType::I8 => Split::Bytes1,
+        DType::Bool | DType::U8 | DType::I8 | DType::I24 => Split::Bytes1,
     }
 }
 

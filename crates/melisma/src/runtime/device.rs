@@ -1,6 +1,7 @@
 //! Selects the device.
 
 pub use melisma_kernels::available_threads;
+#[doc(hidden)]
 pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
 #[doc(no_inline)]

@@ -5,16 +5,21 @@
 //! use melisma::config::Config;
 //!
 //! let context = Context::of(&Config::load_with_profile("field")?)?;
-//! let buffer = context.memory().track("buffer", || context.budget().reserve(melisma::Space::Host, 4096))?;
+//! let buffer = context.memory().track("buffer", || context.budget().reserve(melisma::runtime::Space::Host, 4096))?;
 //! println!("{}\n{}", context.device(), context.memory().summary());
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
 pub mod device;
+#[doc(hidden)]
 pub mod machine;
 pub mod memory;
 mod self_check;
+#[doc(hidden)]
 pub mod thread;
 
+pub use melisma_kernels::memory::{CudaView, CudaViewMut};
+pub use melisma_kernels::queue::{CpuQueue, CudaQueue};
+pub use melisma_kernels::{Buffer, Cpu, I24, Isa, Level, Pool, Reservation, Space, Usage, Watch};
 pub use memory::MemoryTracker;
 pub use self_check::SelfCheck;

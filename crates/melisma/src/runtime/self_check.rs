@@ -42,7 +42,7 @@ fn product_error(queue: &Queue, budget: &Budget, n: usize) -> Result<f64> {
     let value = |index: usize| (index * 7919 % 2003) as f32 / 2003.0 - 0.5;
     let a: Vec<f32> = (0..n * n).map(value).collect();
     let b: Vec<f32> = (0..n * n).map(|index| value(index + 5)).collect();
-    let on_device = |values: &[f32]| Tensor::from_slice(budget, values, &[n, n])?.to::<f32>(queue, budget);
+    let on_device = |values: &[f32]| Tensor::from_slice(budget, values, &[n, n])?.to(queue, budget);
     let (a_dev, b_dev, mut c_dev) = (on_device(&a)?, on_device(&b)?, on_device(&a)?);
     let plan = Matmul::new(n, n, n).plan::<f32>(&queue.device())?;
     plan.run(queue, a_dev.view()?, b_dev.view()?, c_dev.view_mut()?)?;
@@ -60,7 +60,7 @@ fn product_error(queue: &Queue, budget: &Budget, n: usize) -> Result<f64> {
 
 fn round_trip(queue: &Queue, budget: &Budget) -> Result<()> {
     let samples: Vec<i16> = (i16::MIN..=i16::MAX).collect();
-    let mut on_device = Tensor::from_slice(budget, &samples, &[samples.len()])?.to::<i16>(queue, budget)?;
+    let mut on_device = Tensor::from_slice(budget, &samples, &[samples.len()])?.to(queue, budget)?;
     let mut floats = Tensor::new(&queue.device(), budget, melisma_kernels::DType::F32, &[samples.len()])?;
     convert::plan::<i16, f32>(&queue.device(), samples.len())?.run(queue, on_device.view()?, floats.view_mut()?)?;
     convert::plan::<f32, i16>(&queue.device(), samples.len())?.run(queue, floats.view()?, on_device.view_mut()?)?;

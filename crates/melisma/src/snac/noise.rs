@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+#[doc(hidden)]
 pub use melisma_kernels::layer::noise::{fill_normal, philox4x32};
 
 /// The noise that the decoder's blocks add.

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use melisma_kernels::layer::populate as kernel;
+#[doc(hidden)]
 pub use melisma_kernels::layer::populate::{FRAME_CODES, LEVEL_CODES};
 
 use crate::{Error, Result};
@@ -34,6 +35,7 @@ pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
 }
 
 /// The largest size, in frames, whose buffers are cached.
+#[doc(hidden)]
 pub const CACHED_FRAMES: usize = 16;
 /// Sizes whose buffers are allocated at once: those that live streams ask for.
 const PREWARMED: [usize; 4] = [1, 4, 7, 8];

@@ -50,6 +50,7 @@ mod level;
 mod midi;
 mod note;
 mod parameter;
+#[doc(hidden)]
 pub mod patch;
 mod performance;
 mod phrase;
@@ -58,6 +59,7 @@ mod score;
 mod stream;
 
 /// Voices as the kernels compute them: what [`BulkRenderer::start_notes`] takes and [`patch::voice`] makes.
+#[doc(hidden)]
 pub mod voice {
     pub use melisma_kernels::signal::voice::{
         Control, Controls, Drum, Envelope, Filter, Noise, Note, Partials, Segment, Source, Tone, Voice,

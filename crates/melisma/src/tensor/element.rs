@@ -67,9 +67,9 @@ impl TensorOptimizer {
         let budget = self.memory().budget();
         let queue = if lower::is_on_host(tensor) { Device::cpu()?.queue(budget)? } else { self.queue().clone() };
         match tensor.dtype() {
-            DType::F32 => tensor.to::<f32>(&queue, budget),
-            DType::F16 => tensor.to::<half::f16>(&queue, budget),
-            DType::BF16 => tensor.to::<half::bf16>(&queue, budget),
+            DType::F32 => tensor.to(&queue, budget),
+            DType::F16 => tensor.to(&queue, budget),
+            DType::BF16 => tensor.to(&queue, budget),
             other => Err(lower::not_floats(other)),
         }
     }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use melisma_kernels::{DType, Device, I24, Tensor};
+use melisma_kernels::{DType, Device, Tensor};
 
 use super::TensorOptimizer;
 use crate::format::checkpoint::{self, Checkpoint};
@@ -109,7 +109,7 @@ fn give(
 fn from_view(optimizer: &TensorOptimizer, view: &checkpoint::View<'_>) -> Result<Tensor> {
     let dtype = dtype(view.dtype.safetensors_name().unwrap_or("of no known type"))?;
     let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype, &view.shape)?;
-    view.read_at(0, host_bytes(&mut tensor)?)?;
+    view.read_at(0, tensor.bytes_mut()?.host()?)?;
     Ok(tensor)
 }
 
@@ -121,21 +121,8 @@ fn filled(
     let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
     let shape = shape.ok_or_else(|| Error::new(ErrorKind::Memory, format!("shape {:?}", entry.shape)))?;
     let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype(&entry.dtype)?, &shape)?;
-    fill(host_bytes(&mut tensor)?)?;
+    fill(tensor.bytes_mut()?.host()?)?;
     Ok(tensor)
-}
-
-fn host_bytes(tensor: &mut Tensor) -> Result<&mut [u8]> {
-    Ok(match tensor.dtype() {
-        DType::F32 => bytemuck::cast_slice_mut(tensor.view_mut::<f32>()?.host()?),
-        DType::F16 => bytemuck::cast_slice_mut(tensor.view_mut::<half::f16>()?.host()?),
-        DType::BF16 => bytemuck::cast_slice_mut(tensor.view_mut::<half::bf16>()?.host()?),
-        DType::I64 => bytemuck::cast_slice_mut(tensor.view_mut::<i64>()?.host()?),
-        DType::I32 => bytemuck::cast_slice_mut(tensor.view_mut::<i32>()?.host()?),
-        DType::I16 => bytemuck::cast_slice_mut(tensor.view_mut::<i16>()?.host()?),
-        DType::I24 => bytemuck::cast_slice_mut(tensor.view_mut::<I24>()?.host()?),
-        DType::U8 => tensor.view_mut::<u8>()?.host()?,
-    })
 }
 
 fn dtype(name: &str) -> Result<DType> {

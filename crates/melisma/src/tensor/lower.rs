@@ -37,32 +37,11 @@ pub fn place(optimizer: &TensorOptimizer, tensor: Tensor) -> Result<Tensor> {
     if matches!(queue, Queue::Cpu(_)) || !is_on_host(&tensor) {
         return Ok(tensor);
     }
-    match tensor.dtype() {
-        DType::F32 => tensor.to::<f32>(queue, budget),
-        DType::F16 => tensor.to::<f16>(queue, budget),
-        DType::BF16 => tensor.to::<bf16>(queue, budget),
-        DType::I64 => tensor.to::<i64>(queue, budget),
-        DType::I32 => tensor.to::<i32>(queue, budget),
-        DType::I16 => tensor.to::<i16>(queue, budget),
-        DType::I24 => tensor.to::<melisma_kernels::I24>(queue, budget),
-        DType::U8 => tensor.to::<u8>(queue, budget),
-    }
+    tensor.to(queue, budget)
 }
 
 pub fn is_on_host(tensor: &Tensor) -> bool {
-    fn is_host<T: Element>(tensor: &Tensor) -> bool {
-        matches!(tensor.view::<T>(), Ok(View::Host(_)))
-    }
-    match tensor.dtype() {
-        DType::F32 => is_host::<f32>(tensor),
-        DType::F16 => is_host::<f16>(tensor),
-        DType::BF16 => is_host::<bf16>(tensor),
-        DType::I64 => is_host::<i64>(tensor),
-        DType::I32 => is_host::<i32>(tensor),
-        DType::I16 => is_host::<i16>(tensor),
-        DType::I24 => is_host::<melisma_kernels::I24>(tensor),
-        DType::U8 => is_host::<u8>(tensor),
-    }
+    matches!(tensor.bytes(), Ok(View::Host(_)))
 }
 
 /// The first finite value that becomes infinite, with its index.

@@ -5,7 +5,8 @@
 //! `target_precision` and sum in FP32. Chunking never changes a bit of a result.
 //!
 //! ```
-//! use melisma::tensor::{DType, Operation, Tensor, TensorOptimizer};
+//! use melisma::{DType, Tensor};
+//! use melisma::tensor::{Operation, TensorOptimizer};
 //! use melisma::config::Config;
 //!
 //! let optimizer = TensorOptimizer::new(&Config::load_with_profile("training")?)?;
@@ -32,8 +33,7 @@ pub use element::Factor;
 pub use load::Weights;
 pub use melisma_kernels::elementwise::Operation;
 pub use melisma_kernels::matmul::Scalar;
-#[doc(no_inline)]
-pub use melisma_kernels::{DType, Element, Tensor, View};
+use melisma_kernels::{DType, Tensor};
 pub use slice::Values;
 
 use std::sync::Arc;

@@ -52,7 +52,7 @@ impl<'a, T: Scalar> Product<'a, T> {
 
     fn on_device(&self, operand: &Tensor) -> Result<Tensor> {
         let values = match operand.view::<T>() {
-            Ok(_) => operand.to::<T>(self.optimizer.queue(), self.optimizer.memory().budget())?,
+            Ok(_) => operand.to(self.optimizer.queue(), self.optimizer.memory().budget())?,
             Err(error) => {
                 return Err(error.with_hint("call optimize_tensor with the product's type, or stay in host memory"));
             }

@@ -7,16 +7,16 @@ use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
 use melisma::dataset::{
     Counters, Feature, Inputs, Options, Plan, Request, Scan, Snapshot, Techniques, rehearse, verify,
 };
-use melisma::format::{DType, Value, hash, npy, png, read_text, safetensors};
+use melisma::format::{Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
-use melisma::runtime::{MemoryTracker, machine};
+use melisma::runtime::{MemoryTracker, Space, machine};
 use melisma::snac::populate::{Populated, Populator, populate, populate_into};
 use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::{self, Codes, Decoder, Model, Noise, Piece, reference};
 use melisma::tensor::{Operation, TensorOptimizer, Values};
 use melisma::text::{self, duration, size};
 use melisma::trace::{Busy, Collector, Sort};
-use melisma::{Budget, Context, Device, Error, Existing, Space, Tensor, mel};
+use melisma::{Budget, Context, DType, Device, Error, Existing, Tensor, mel};
 
 use super::{COUNTS, Calls, Change, FLOATS, PLACES, SHORT, each, float, limit};
 

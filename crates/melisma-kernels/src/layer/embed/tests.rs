@@ -47,9 +47,9 @@ fn run(bench: &Bench, layer: &Embed<'_>, list: &[Row], codes: &[i32]) -> Vec<f32
     let n_latents = codes.len() / layer.frame_codes() / list.len().max(1) * layer.frame_latents;
     let len = list.len() * n_latents * layer.n_channels;
     let codes = Tensor::from_slice(&bench.budget, codes, &[codes.len()]).unwrap();
-    let codes = codes.to::<i32>(&bench.queue, &bench.budget).unwrap();
+    let codes = codes.to(&bench.queue, &bench.budget).unwrap();
     let dirty = Tensor::from_slice(&bench.budget, &vec![f32::NAN; len], &[len]).unwrap();
-    let mut y = dirty.to::<f32>(&bench.queue, &bench.budget).unwrap();
+    let mut y = dirty.to(&bench.queue, &bench.budget).unwrap();
     let step = Step { rows: &rows, n_latents };
     plan.run(&bench.queue, step, codes.view().unwrap(), y.view_mut().unwrap()).unwrap();
     y.to_vec(&bench.queue).unwrap()

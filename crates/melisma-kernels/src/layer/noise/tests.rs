@@ -12,7 +12,7 @@ fn run(bench: &Bench, blocks: &[Timeline], list: &[Row], n_latents: usize) -> Ve
     rows.set(&bench.queue, list).unwrap();
     let len = list.len() * n_latents * plan.per_latent();
     let dirty = Tensor::from_slice(&bench.budget, &vec![f32::NAN; len], &[len]).unwrap();
-    let mut deviates = dirty.to::<f32>(&bench.queue, &bench.budget).unwrap();
+    let mut deviates = dirty.to(&bench.queue, &bench.budget).unwrap();
     plan.run(&bench.queue, Step { rows: &rows, n_latents }, deviates.view_mut().unwrap()).unwrap();
     deviates.to_vec(&bench.queue).unwrap()
 }

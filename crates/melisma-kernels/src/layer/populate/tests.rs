@@ -44,7 +44,7 @@ fn large(bench: &Bench) {
 fn wrong_lengths_are_refused(bench: &Bench) {
     let device = |len: usize| {
         let host = Tensor::from_slice(&bench.budget, &vec![0i32; len], &[len]).unwrap();
-        host.to::<i32>(&bench.queue, &bench.budget).unwrap()
+        host.to(&bench.queue, &bench.budget).unwrap()
     };
     for lens in [[13, 1, 2, 4, 3], [14, 2, 4, 7, 3], [7, 1, 2, 4, 2]] {
         let [frames, mut coarse, mut middle, mut fine, mut valid] = lens.map(device);

@@ -55,11 +55,11 @@ const DECIBEL: Scale = Scale::Log { floor: 1e-10, gain: 4.342_945, offset: 0.0, 
 fn run<S: Sample, D: Value>(bench: &Bench, mel: &Mel, batch: Batch, samples: &[S]) -> Vec<D> {
     let plan = mel.clone().plan(&bench.device, &bench.budget).unwrap();
     let samples = Tensor::from_slice(&bench.budget, samples, &[samples.len()]).unwrap();
-    let samples = samples.to::<S>(&bench.queue, &bench.budget).unwrap();
+    let samples = samples.to(&bench.queue, &bench.budget).unwrap();
     let len = batch.n_items * batch.n_frames * mel.n_filters();
     let garbage: Vec<D> = vec![bytemuck::pod_read_unaligned(&[0xa5; 8][..size_of::<D>()]); len];
     let values = Tensor::from_slice(&bench.budget, &garbage, &[len]).unwrap();
-    let mut values = values.to::<D>(&bench.queue, &bench.budget).unwrap();
+    let mut values = values.to(&bench.queue, &bench.budget).unwrap();
     plan.run(&bench.queue, batch, samples.view::<S>().unwrap(), values.view_mut::<D>().unwrap()).unwrap();
     values.to_vec(&bench.queue).unwrap()
 }

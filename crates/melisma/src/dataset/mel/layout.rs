@@ -3,13 +3,12 @@
 use serde_json::Value;
 
 use super::Options;
-use crate::Result;
 use crate::dataset::identity::Identity;
 use crate::dataset::plan::Plan;
 use crate::dataset::row::Status;
 use crate::dataset::store::{Column, ColumnType, HASH_COLUMN, Store};
-use crate::format::DType;
 use crate::mel::OutputPrecision;
+use crate::{DType, Result};
 
 /// Version 2 adds `row_hash`, and `shard` in shards.
 const VERSION: i64 = 2;

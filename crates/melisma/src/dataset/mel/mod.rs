@@ -4,6 +4,7 @@ mod clock;
 mod job;
 pub(super) mod layout;
 mod options;
+#[cfg(feature = "bench")]
 mod rehearsal;
 mod slot;
 mod tuning;
@@ -11,6 +12,7 @@ mod worker;
 
 pub(super) use job::Job;
 pub use options::{Options, Tail};
+#[cfg(feature = "bench")]
 pub use rehearsal::{Rehearsal, rehearse};
 
 use job::shape;

@@ -9,7 +9,7 @@ use tracing::Span;
 
 use super::clock::{Clock, Times};
 use crate::Result;
-use crate::audio::{Element, Source};
+use crate::audio::{SampleType, Source};
 use crate::dataset::row::Status;
 use crate::dataset::technique::{Conversion, Techniques};
 use crate::mel::{OutputPrecision, Plan};
@@ -63,7 +63,7 @@ pub(super) struct Slot {
     on_device: Option<[Buffer; 2]>,
     pub(super) entries: Vec<Entry>,
     /// The type of the samples, once there is a row.
-    element: Option<Element>,
+    element: Option<SampleType>,
     times: Option<Times>,
     /// Whether the device may still be working on it.
     is_launched: bool,
@@ -108,18 +108,18 @@ impl Slot {
     }
 
     fn sample_size(&self) -> usize {
-        if self.element == Some(Element::F32) { size_of::<f32>() } else { size_of::<i16>() }
+        if self.element == Some(SampleType::F32) { size_of::<f32>() } else { size_of::<i16>() }
     }
 
     /// The type that samples of `element` have in a slot.
-    fn wanted(&self, element: Element) -> Element {
-        if self.conversion == Conversion::PerFile { Element::F32 } else { element }
+    fn wanted(&self, element: SampleType) -> SampleType {
+        if self.conversion == Conversion::PerFile { SampleType::F32 } else { element }
     }
 
     /// Whether samples of `element` can join those already in the slot. Floats hold integers
     /// exactly, but not vice versa.
-    pub(super) fn takes(&self, element: Element) -> bool {
-        self.element != Some(Element::I16) || self.wanted(element) == Element::I16
+    pub(super) fn takes(&self, element: SampleType) -> bool {
+        self.element != Some(SampleType::I16) || self.wanted(element) == SampleType::I16
     }
 
     /// Adds a row: `n` samples from `first` on, then silence. A row that cannot be read becomes
@@ -127,13 +127,13 @@ impl Slot {
     pub(super) fn add(&mut self, row: u32, source: &mut Source, first: u64, n: usize) -> Result<()> {
         let element = self.wanted(source.facts().element);
         let read = match self.push(row, Status::Ok, element) {
-            Element::I16 => {
+            SampleType::I16 => {
                 let to = self.last::<i16>()?;
                 to[n..].fill(0);
                 let read = source.read_i16(first, &mut to[..n]);
                 read.inspect_err(|_| to.fill(0))
             }
-            Element::F32 => {
+            SampleType::F32 => {
                 let to = self.last::<f32>()?;
                 to[n..].fill(0.0);
                 let read = source.read_f32(first, &mut to[..n]);
@@ -145,17 +145,18 @@ impl Slot {
     }
 
     /// Adds a row of samples from memory.
+    #[cfg(feature = "bench")]
     pub(super) fn add_samples(&mut self, row: u32, samples: &[i16]) -> Result<()> {
-        self.push(row, Status::Ok, Element::I16);
+        self.push(row, Status::Ok, SampleType::I16);
         self.last::<i16>()?.copy_from_slice(samples);
         Ok(())
     }
 
     /// Adds a row that will be zero.
     pub(super) fn add_failed(&mut self, row: u32, status: Status) -> Result<()> {
-        match self.push(row, status, Element::F32) {
-            Element::I16 => self.last::<i16>()?.fill(0),
-            Element::F32 => self.last::<f32>()?.fill(0.0),
+        match self.push(row, status, SampleType::F32) {
+            SampleType::I16 => self.last::<i16>()?.fill(0),
+            SampleType::F32 => self.last::<f32>()?.fill(0.0),
         }
         Ok(())
     }
@@ -163,9 +164,9 @@ impl Slot {
     /// Fills the slot with silence.
     pub(super) fn fill(&mut self) -> Result<()> {
         while !self.is_full() {
-            match self.push(0, Status::Pending, self.wanted(Element::I16)) {
-                Element::I16 => self.last::<i16>()?.fill(0),
-                Element::F32 => self.last::<f32>()?.fill(0.0),
+            match self.push(0, Status::Pending, self.wanted(SampleType::I16)) {
+                SampleType::I16 => self.last::<i16>()?.fill(0),
+                SampleType::F32 => self.last::<f32>()?.fill(0.0),
             }
         }
         Ok(())
@@ -191,7 +192,7 @@ impl Slot {
         Ok(n)
     }
 
-    fn push(&mut self, row: u32, status: Status, element: Element) -> Element {
+    fn push(&mut self, row: u32, status: Status, element: SampleType) -> SampleType {
         self.entries.push(Entry { row, status });
         *self.element.get_or_insert(element)
     }
@@ -217,8 +218,8 @@ impl Slot {
     /// Starts the transform. On the CPU it has finished when this returns.
     pub(super) fn launch(&mut self, plan: &Plan, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
-            (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(plan, queues),
-            (Some(Element::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(plan, queues),
+            (Some(SampleType::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(plan, queues),
+            (Some(SampleType::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(plan, queues),
             (_, OutputPrecision::F16) => self.launch_as::<f32, f16>(plan, queues),
             (_, OutputPrecision::F32) => self.launch_as::<f32, f32>(plan, queues),
         }

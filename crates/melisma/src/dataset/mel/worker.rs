@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::job::{Job, Run, queues, shape};
 use super::slot::{Entry, Queues, Slot};
-use crate::audio::{Element, Source};
+use crate::audio::{SampleType, Source};
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::RowFailure;
 use crate::dataset::hash;
@@ -125,7 +125,7 @@ impl<'a> Worker<'a> {
                 self.launch()?;
             }
             let slot = self.slot()?;
-            let bytes = row.n_samples * if source.facts().element == Element::I16 { 2 } else { 4 };
+            let bytes = row.n_samples * if source.facts().element == SampleType::I16 { 2 } else { 4 };
             let read = counters.time(Stage::Read, || slot.add(index, &mut source, row.start, row.n_samples as usize));
             match read {
                 Ok(()) => drop(counters.bytes_read.fetch_add(bytes, Relaxed)),

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::format::DType;
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// The column with the hash of each row.
 pub(in crate::dataset) const HASH_COLUMN: &str = "row_hash";

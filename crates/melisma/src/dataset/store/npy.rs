@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{Column, ColumnType, FilePlan, Layout, Place, Store};
-use crate::format::{DType, npy};
-use crate::{Error, Result};
+use crate::format::npy;
+use crate::{DType, Error, Result};
 
 /// The file that marks a folder as a dataset.
 pub(in crate::dataset) const INDEX: &str = "dataset.json";
@@ -103,5 +103,5 @@ fn element(descr: &str) -> Option<ColumnType> {
     if let Some(width) = descr.strip_prefix("|S") {
         return width.parse().ok().filter(|&width| width > 0).map(ColumnType::Text);
     }
-    DType::ALL.into_iter().find(|&dtype| npy::descr(dtype) == descr).map(ColumnType::Number)
+    DType::STORED.into_iter().find(|&dtype| npy::descr(dtype) == descr).map(ColumnType::Number)
 }

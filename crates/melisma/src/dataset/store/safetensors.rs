@@ -7,9 +7,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{Column, ColumnType, EXPECTED, FilePlan, Layout, Place, Store};
-use crate::format::DType;
 use crate::format::safetensors::{self, Header, TensorEntry};
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
     // Wide elements come first, so that every column is aligned.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::format::DType;
+use crate::DType;
 
 fn layout(n_rows: u64) -> Layout {
     let columns = vec![

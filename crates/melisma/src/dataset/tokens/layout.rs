@@ -3,13 +3,12 @@
 use serde_json::Value;
 
 use super::{Check, Tokens};
-use crate::Result;
 use crate::dataset::hash::MEASURED;
 use crate::dataset::identity::Identity;
 use crate::dataset::plan::Plan;
 use crate::dataset::row::{Row, Status};
 use crate::dataset::store::{Column, HASH_COLUMN, KIND, Store, TOKENS};
-use crate::format::DType;
+use crate::{DType, Result};
 
 const VERSION: i64 = 2;
 /// Rows whose columns are written at once.

@@ -28,7 +28,7 @@ fn ints(name: &str, values: &[i64]) -> Tensor {
 }
 
 fn zeros(shape: &[usize]) -> Value {
-    Value::zeros(crate::format::DType::F32, shape).unwrap()
+    Value::zeros(crate::DType::F32, shape).unwrap()
 }
 
 fn limits(limit: Option<u64>) -> Limits {

@@ -23,9 +23,9 @@ pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt
 pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
 
 use super::{Engine, EngineName, Operator, Options, Port, Ports};
-use crate::format::{DType, Number, Value};
+use crate::format::Value;
 use crate::onnx::Model;
-use crate::{Error, ErrorKind, Result};
+use crate::{DType, Element, Error, ErrorKind, Result};
 
 /// A session of ONNX Runtime.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ fn flags(value: &Value) -> Vec<bool> {
 }
 
 fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v>> {
-    fn of<'v, T: Number + PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static>(
+    fn of<'v, T: Element + PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static>(
         value: &'v Value,
     ) -> Result<SessionInputValue<'v>> {
         tensor(value.shape(), value.as_slice::<T>()?)
@@ -154,11 +154,12 @@ fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v
         DType::U32 => of::<u32>(value),
         DType::U64 => of::<u64>(value),
         DType::Bool => tensor(value.shape(), flags),
+        DType::I24 => Err(Error::unsupported("24-bit integers in a model")),
     }
 }
 
 fn taken(value: &DynValue) -> Result<Value> {
-    fn of<T: Number + PrimitiveTensorElementType>(value: &DynValue) -> Option<Result<Value>> {
+    fn of<T: Element + PrimitiveTensorElementType>(value: &DynValue) -> Option<Result<Value>> {
         let (shape, values) = value.try_extract_tensor::<T>().ok()?;
         Some(axes(shape).and_then(|shape| Value::from_slice(values, &shape)))
     }

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rewrite::Rewrite;
-use crate::Result;
-use crate::format::DType;
 use crate::onnx::{Content, Graph, Model, Node};
+use crate::{DType, Result};
 
 /// A model that means the same to the engine.
 pub(in super::super) fn adapted(mut model: Model) -> Result<Model> {

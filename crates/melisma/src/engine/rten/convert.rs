@@ -4,8 +4,8 @@ use half::f16;
 use rten_tensor::{AsView, Layout};
 
 use super::super::Port;
-use crate::format::{DType, Value};
-use crate::{Error, Result};
+use crate::format::Value;
+use crate::{DType, Error, Result};
 
 /// Whether the engine supports this port.
 pub(in super::super) fn check(port: &Port) -> Result<()> {

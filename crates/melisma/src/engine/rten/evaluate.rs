@@ -18,7 +18,7 @@ pub fn evaluate(model: &Model, most_bytes: u64) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::DType;
+    use crate::DType;
     use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo, ValueType};
 
     #[test]

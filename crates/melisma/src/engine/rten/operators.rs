@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::format::DType;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, ValueType};
-use crate::{Error, ErrorKind, Result};
+use crate::{DType, Error, ErrorKind, Result};
 
 /// Operators of the ONNX domain, in alphabetical order.
 const ONNX: &str = "\

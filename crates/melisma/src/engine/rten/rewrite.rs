@@ -8,9 +8,8 @@
 
 use std::collections::HashSet;
 
-use crate::Result;
-use crate::format::DType;
 use crate::onnx::{Node, Tensor};
+use crate::{DType, Result};
 
 /// A graph being rewritten. Each method returns the node that computes the old node's value, and
 /// adds the nodes before it.

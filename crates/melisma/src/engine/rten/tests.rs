@@ -1,7 +1,7 @@
 //! The embedded engine: value conversion and rejected models.
 
 use super::*;
-use crate::format::DType;
+use crate::DType;
 use crate::golden;
 use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
 use crate::{ErrorKind, Remedy};

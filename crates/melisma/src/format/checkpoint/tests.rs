@@ -2,8 +2,7 @@ use half::f16;
 use safetensors::Dtype;
 
 use super::*;
-use crate::ErrorKind;
-use crate::format::DType;
+use crate::{DType, ErrorKind};
 
 /// A zip file with stored (uncompressed) entries.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {

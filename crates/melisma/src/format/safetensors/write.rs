@@ -1,6 +1,6 @@
 //! Writes safetensors files and their headers.
 
-use crate::format::DType;
+use crate::DType;
 
 /// Alignment of tensors, which aligns every element.
 const ALIGN: usize = 8;

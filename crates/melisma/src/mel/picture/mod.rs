@@ -1,5 +1,6 @@
 //! A spectrogram as a PNG: time to the right, frequency upwards, with both axes.
 
+#[doc(hidden)]
 pub mod font;
 
 use super::{Config, Log, MelScale, Spectrogram};

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::reads;
-use crate::Result;
-use crate::format::{DType, Value};
+use crate::format::Value;
 use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
+use crate::{DType, Result};
 
 /// Larger results are not folded: they would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use half::f16;
 
 use super::{Names, kind};
-use crate::format::DType;
 use crate::onnx::{Data, Model, Node, Tensor};
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// Operators that lose too much in FP16, whose types must not change, or that engines support only
 /// in FP32.

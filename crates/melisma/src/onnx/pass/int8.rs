@@ -3,9 +3,8 @@
 //! y = (Q(x) ·₈ W₈) · scale_x · scale_w.
 
 use super::Names;
-use crate::Result;
-use crate::format::DType;
 use crate::onnx::{Model, Node, Tensor};
+use crate::{DType, Result};
 
 /// Smaller matrices gain nothing.
 const MIN_ELEMENTS: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::format::DType;
+use crate::DType;
 use crate::onnx::{Content, Model, Node, ValueType};
 
 /// The element type of a node's first output, if its first input has type number `first`.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use half::f16;
 
-use crate::format::{DType, Value};
+use crate::format::Value;
 use crate::onnx::{Data, Model};
-use crate::{Error, ErrorKind, Result};
+use crate::{DType, Error, ErrorKind, Result};
 
 /// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more
 /// than `tolerance`, relative to its largest value. Keeps the most sensitive nodes first, and as

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{Names, reads};
-use crate::format::DType;
+use crate::DType;
 use crate::onnx::{Graph, Model, Node, Opset};
 
 /// The operator domain of our engine: `Snake(x, alpha, k)`.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::DType;
 use crate::engine::{Engine, Options, rten};
-use crate::format::{DType, Value, npy};
+use crate::format::{Value, npy};
 use crate::golden::{self, CONTROL, VOCODER};
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 

@@ -1,6 +1,7 @@
 //! Known facts about a value before anything runs.
 
-use crate::format::{DType, Value};
+use crate::DType;
+use crate::format::Value;
 use crate::onnx::{Data, Tensor};
 
 /// Values with more elements are known only by their shape.

@@ -2,7 +2,7 @@
 
 use super::fact::{Fact, size};
 use super::{Call, axis, broadcast, length, one};
-use crate::format::DType;
+use crate::DType;
 use crate::onnx::Content;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {

@@ -11,7 +11,7 @@ mod window;
 
 pub(crate) use fact::{Fact, size};
 
-use crate::format::DType;
+use crate::DType;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Content, Model, Node};
 

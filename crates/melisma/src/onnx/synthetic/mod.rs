@@ -2,9 +2,11 @@
 //! of published models, but not their weights.
 
 mod snac;
+#[cfg(feature = "bench")]
 mod whisper;
 
 pub use snac::{Snac, snac_decoder};
+#[cfg(feature = "bench")]
 pub use whisper::whisper_encoder;
 
 use crate::Result;
@@ -49,6 +51,7 @@ impl Sketch {
         Ok(name)
     }
 
+    #[cfg(feature = "bench")]
     fn ints(&mut self, values: &[i64]) -> Result<String> {
         let name = format!("w{}", self.graph.initializers.len());
         self.graph.initializers.push(Tensor::from_slice(&name, values, &[values.len()])?);

@@ -19,6 +19,7 @@ pub struct Snac<'a> {
 
 impl Snac<'_> {
     /// The 24 kHz model.
+    #[cfg(feature = "bench")]
     pub const SNAC_24KHZ: Snac<'static> = Snac { latent_dim: 768, dim: 1024, strides: &[8, 8, 4, 2] };
 }
 

@@ -6,9 +6,8 @@ mod mutate;
 
 use super::wire::Writer;
 use super::*;
-use crate::ErrorKind;
-use crate::format::DType;
 use crate::golden::{CONTROL, VOCODER};
+use crate::{DType, ErrorKind};
 
 /// y = x + w, each with one element.
 fn sum() -> Model {

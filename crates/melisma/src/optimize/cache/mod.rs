@@ -40,9 +40,12 @@ use serde_json::Value;
 
 pub use contents::{Health, Listed};
 pub use folder::{Cache, Options};
+#[doc(hidden)]
 pub use key::{Key, Parts};
+#[doc(hidden)]
 pub use manifest::{FileEntry, Manifest, Sample, VERSION};
 pub use miss::Miss;
+#[doc(hidden)]
 pub use temporary::Temporary;
 
 use crate::output::failed;

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::format::{DType, Value};
-use crate::{Error, ErrorKind, Result};
+use crate::format::Value;
+use crate::{DType, Error, ErrorKind, Result};
 
 /// The error of outputs against their reference, over all outputs and input sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub(super) fn floats(value: &Value) -> Result<Vec<f32>> {
         DType::U16 => widened!(u16, f32::from),
         DType::U32 => widened!(u32, |x| x as f32),
         DType::U64 => widened!(u64, |x| x as f32),
-        DType::U8 | DType::Bool => value.bytes().iter().map(|&x| f32::from(x)).collect(),
+        DType::U8 | DType::Bool | DType::I24 => value.bytes().iter().map(|&x| f32::from(x)).collect(),
     })
 }
 

@@ -7,11 +7,11 @@ use half::{bf16, f16};
 use super::accuracy;
 use super::request::{Content, Given, Request, SEED};
 use crate::engine::Port;
-use crate::format::{DType, Value, npy};
+use crate::format::{Value, npy};
 use crate::onnx::{Dim, Model};
 use crate::output::{self, Existing};
 use crate::random::SplitMix64;
-use crate::{Error, ErrorKind, Remedy, Result};
+use crate::{DType, Error, ErrorKind, Remedy, Result};
 
 /// Limit on the input sets in a calibration folder.
 const MOST_SETS: usize = 64;

@@ -47,16 +47,31 @@ pub use chunk::Chunk;
 pub use context::Search;
 use direct::Direct;
 use engines::{available, open};
-pub use inputs::Sets;
 pub use measure::{Latency, Measured, Outcome as Measurement, Refusal};
+#[doc(hidden)]
 pub use message::Message;
 pub use optimize::Outcome;
 use process::ProcessEngine;
 pub use report::{InputShape, Report};
-pub use request::{Content, Given, Request, SEED};
+pub use request::{Content, Given, Request};
 pub use requirement::{Requested, Requirements};
+#[doc(hidden)]
 pub use serve::serve;
-pub use settings::EngineSettings;
-pub use spec::{Done, Spec, Task};
 use work::work;
-pub use worker::{Program, Worker};
+pub use worker::Worker;
+
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub use {
+    inputs::Sets,
+    request::SEED,
+    settings::EngineSettings,
+    spec::{Done, Spec, Task},
+    worker::Program,
+};
+#[cfg(not(feature = "bench"))]
+use {
+    inputs::Sets,
+    settings::EngineSettings,
+    spec::{Done, Spec, Task},
+};

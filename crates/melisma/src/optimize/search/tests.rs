@@ -255,7 +255,7 @@ fn files_of_values_are_never_taken_for_others() {
     let request = request(&[&format!("x={}", path.display())]);
     std::fs::write(&path, npy::encode(&x)).unwrap();
     optimize(root.path(), &config(&[]), &request).unwrap();
-    let wide = Value::zeros(crate::format::DType::F64, x.shape()).unwrap();
+    let wide = Value::zeros(crate::DType::F64, x.shape()).unwrap();
     std::fs::write(&path, npy::encode(&wide)).unwrap();
     let refused = optimize(root.path(), &config(&[]), &request).unwrap_err().to_string();
     assert!(refused.contains("f32[1, 3, time] is expected"), "{refused}");

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use super::engines::open_from;
 use super::{Done, EngineSettings, Spec, Task, hard_limit, prepare};
-use crate::Result;
 use crate::engine::{Engine, Operator, rten};
-use crate::format::{DType, Value, npy};
+use crate::format::{Value, npy};
 use crate::onnx::synthetic::{self, Snac};
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes;
 use crate::runtime::memory::Budget;
+use crate::{DType, Result};
 
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;

@@ -97,7 +97,7 @@ impl<C: Chain> Batch<C> {
             ring: Ring::new(|| on_host(sizes.frame_out))?,
             zeros: match device {
                 Device::Cpu(_) => zeros,
-                Device::Cuda(_) => zeros.to::<f32>(queue, budget)?,
+                Device::Cuda(_) => zeros.to(queue, budget)?,
             },
             moved: Tensor::new(device, budget, DType::F32, &[sizes.slot_len])?,
             graphs: Vec::new(),

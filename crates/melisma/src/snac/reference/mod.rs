@@ -23,13 +23,20 @@ mod layer;
 mod plane;
 mod quantizer;
 pub(super) mod residual;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
 pub mod seam;
 mod stream;
 
+#[doc(hidden)]
 pub use decoder::{Decoder, State as DecoderState};
+#[doc(hidden)]
 pub use encoder::{Encoder, State as EncoderState};
+#[doc(hidden)]
 pub use layer::Flow;
+#[doc(hidden)]
 pub use plane::Plane;
+#[doc(hidden)]
 pub use quantizer::{Choice, Quantizer};
 pub use stream::Stream;
 

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
+use crate::format::npy;
 use crate::format::safetensors::Header;
-use crate::format::{DType, npy};
 use crate::snac::config::Config;
 use crate::snac::slots;
-use crate::{Error, ErrorKind, Result};
+use crate::{DType, Error, ErrorKind, Result};
 
 /// Codes of whole frames as the file has them; single codes may still be outside the codebooks.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 //! Orpheus text, JSON and safetensors carry the hash of the model that made them; ids and npy have no place for it.
 
 use super::{FIRST_ID, FIRST_TOKEN, SLOT_CODES, check_orpheus};
-use crate::Result;
+use crate::format::npy;
 use crate::format::safetensors::{self, Tensor};
-use crate::format::{DType, npy};
 use crate::snac::{Codes, Frames, Model, slots};
+use crate::{DType, Result};
 
 /// Text, which can be written while frames come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

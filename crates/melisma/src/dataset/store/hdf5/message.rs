@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::UNDEFINED;
+use crate::DType;
 use crate::dataset::store::{Column, ColumnType, Layout};
-use crate::format::DType;
 
 pub(super) const DATASPACE: u8 = 0x01;
 pub(super) const LINK_INFO: u8 = 0x02;
@@ -120,7 +120,7 @@ pub(super) fn datatype(element: ColumnType) -> Vec<u8> {
         DType::BF16 => float(15, [7, 8], 7, 127, 2),
         DType::F32 => float(31, [23, 8], 23, 127, 4),
         DType::F64 => float(63, [52, 11], 52, 1023, 8),
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => integer(1, dtype.size() as u32),
+        DType::I8 | DType::I16 | DType::I24 | DType::I32 | DType::I64 => integer(1, dtype.size() as u32),
         DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => integer(0, dtype.size() as u32),
     }
 }

@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use super::checksum::lookup3;
 use super::{SIGNATURE, SUPERBLOCK_LEN, UNDEFINED, message};
 use crate::dataset::store::{Column, ColumnType, Layout, Place, Store};
-use crate::format::DType;
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// The longest object header.
 const MAX_OBJECT: usize = 1 << 20;
@@ -123,7 +122,7 @@ fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
 
 fn datatype(body: &[u8]) -> Result<ColumnType> {
     let width = u32_at(body, 4)? as usize;
-    let numbers = DType::ALL.into_iter().map(ColumnType::Number);
+    let numbers = DType::STORED.into_iter().map(ColumnType::Number);
     let found = numbers.chain([ColumnType::Text(width)]).find(|&element| {
         let expected = message::datatype(element);
         body.get(..expected.len()) == Some(&expected[..])

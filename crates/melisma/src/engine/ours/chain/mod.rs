@@ -22,10 +22,10 @@ use melisma_kernels::layer::step::Rows;
 use melisma_kernels::{Budget, Queue};
 
 use crate::engine::{Engine, EngineName, Operator, Options, Port, Ports, check_inputs, rten};
-use crate::format::{DType, Value};
+use crate::format::Value;
 use crate::onnx::pass;
 use crate::onnx::{Dim, Model};
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 use layer::{Builder, Flow, Layer, Shared};
 use stage::Stage;
 

@@ -4,10 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::engine::Port;
-use crate::format::DType;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Graph, Model, Node};
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 use super::NAME;
 

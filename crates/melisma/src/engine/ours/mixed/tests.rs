@@ -2,8 +2,8 @@
 //! every thread count.
 
 use super::*;
+use crate::DType;
 use crate::engine::rten;
-use crate::format::DType;
 use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
 
 fn noise(shape: &[usize], seed: u32) -> Value {

@@ -4,9 +4,9 @@ use melisma_kernels::conv::{Conv, Curve, Plan};
 use melisma_kernels::{Budget, Device};
 
 use super::scope::Scope;
-use crate::Result;
-use crate::format::{DType, Value};
+use crate::format::Value;
 use crate::onnx::{Node, Tensor};
+use crate::{DType, Result};
 
 /// Builds kernels on a device within a budget.
 pub(super) struct Maker<'a> {

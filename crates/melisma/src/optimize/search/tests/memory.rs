@@ -188,7 +188,7 @@ const SIZE: &str = "tensor_optimizations.chunk_size";
 
 #[test]
 fn a_direct_run_in_pieces_equals_the_whole() {
-    let x = [Value::zeros(crate::format::DType::F32, &[1, 1, 5000]).unwrap()];
+    let x = [Value::zeros(crate::DType::F32, &[1, 1, 5000]).unwrap()];
     let budget = Budget::unlimited();
     let run = |limit_bytes: u64| {
         let direct = Direct {
