@@ -57,12 +57,12 @@
 //! # Errors
 //!
 //! Every [`Error`] has a [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
-//! say what to do about it.
+//! say what to do about it: [`Remedy::of`] lists them.
 //!
 //! # What is promised
 //!
 //! What these pages show. The modules `text` and `output`, which the command line, the server and the Python package share,
-//! are not shown and may change at any time.
+//! are not shown and may change at any time; so may the feature `front`, which is for these three alone.
 //!
 //! # Features
 //!
@@ -91,6 +91,7 @@ pub mod optimize;
 #[doc(hidden)]
 pub mod output;
 pub mod pack;
+mod remedy;
 pub mod runtime;
 pub mod snac;
 pub mod synth;
@@ -104,10 +105,11 @@ pub use half::{bf16, f16};
 pub use melisma_kernels::memory::{CudaView, CudaViewMut};
 pub use melisma_kernels::queue::{CpuQueue, CudaQueue};
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, ErrorKind, I24, Isa, Level, Pool, Queue, Remedy, Reservation,
-    Result, Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
+    Budget, Buffer, Cpu, DType, Device, Element, Error, ErrorKind, I24, Isa, Level, Pool, Queue, Reservation, Result,
+    Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
 };
 pub use output::Existing;
+pub use remedy::Remedy;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
