@@ -5,7 +5,7 @@ use melisma::{Error, Remedy};
 
 /// How to fix `error` on the command line.
 pub fn hint(error: &Error) -> Option<String> {
-    error.hint_in(words)
+    error.hint_in(|remedy| words(&remedy.into()))
 }
 
 fn words(remedy: &Remedy) -> String {

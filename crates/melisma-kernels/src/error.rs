@@ -152,7 +152,7 @@ impl Error {
         self.source.as_ref()?.downcast_ref()
     }
 
-    /// The known remedies, best first.
+    /// The known remedies, best first; `melisma::Remedy::of` gives them as the enum of `melisma`.
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }

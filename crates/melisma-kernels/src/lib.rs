@@ -41,4 +41,4 @@ pub use memory::{
     ALLOCATION, Budget, Buffer, DType, Element, I24, Pool, Reservation, Space, Tensor, Usage, View, ViewMut, Watch,
 };
 pub use queue::{Graph, Queue};
-pub use remedy::Remedy;
+pub use remedy::{Remedy, Special};

@@ -5,7 +5,7 @@ use melisma::{Error, Remedy};
 
 /// How to fix `error` in Python.
 pub fn hint(error: &Error) -> Option<String> {
-    error.hint_in(words)
+    error.hint_in(|remedy| words(&remedy.into()))
 }
 
 fn words(remedy: &Remedy) -> String {

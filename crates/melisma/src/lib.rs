@@ -57,12 +57,12 @@
 //! # Errors
 //!
 //! Every [`Error`] has a [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
-//! say what to do about it.
+//! say what to do about it: [`Remedy::of`] lists them.
 //!
 //! # What is promised
 //!
 //! What these pages show. The modules `text` and `output`, which the command line, the server and the Python package share,
-//! are not shown and may change at any time.
+//! are not shown and may change at any time; so may the feature `front`, which is for these three alone.
 //!
 //! # Features
 //!
@@ -91,6 +91,7 @@ pub mod optimize;
 #[doc(hidden)]
 pub mod output;
 pub mod pack;
+mod remedy;
 pub mod runtime;
 pub mod snac;
 pub mod synth;
@@ -101,12 +102,11 @@ pub mod trace;
 
 pub use context::{Context, ContextBuilder};
 pub use half::{bf16, f16};
-pub use melisma_kernels::{
-    Budget, DType, Device, Element, Error, ErrorKind, Queue, Remedy, Result, Tensor, View, ViewMut,
-};
+pub use melisma_kernels::{Budget, DType, Device, Element, Error, ErrorKind, Queue, Result, Tensor, View, ViewMut};
 #[doc(hidden)]
 pub use melisma_kernels::{convert, random};
 pub use output::Existing;
+pub use remedy::Remedy;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -173,7 +173,7 @@ fn versions_and_kinds_are_told_apart() {
     file[at + key.len() - 1] = b'2';
     assert_eq!(Archive::open(&file, &UNLIMITED).err().unwrap().kind(), ErrorKind::Version);
     let plain = Archive::open(&source, &UNLIMITED).err().unwrap();
-    assert_eq!(plain.remedies(), [melisma::Remedy::Pack], "{plain}");
+    assert_eq!(melisma::Remedy::of(&plain), [melisma::Remedy::Pack], "{plain}");
     let twice = pack::pack(&packed, &mut Vec::new(), &options(), &|_| {}).unwrap_err();
     assert!(twice.to_string().contains("packed already"), "{twice}");
 }

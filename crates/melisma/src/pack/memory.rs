@@ -209,6 +209,6 @@ mod tests {
         let error = need.workers(4, &Budget::new(149, 0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
-        assert_eq!(error.remedies(), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
+        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
     }
 }

@@ -203,7 +203,7 @@ fn arrays_and_tensors() {
     let optimizer = TensorOptimizer::new(&Config::load_with_profile("field").unwrap()).unwrap();
     each!(calls, "Tensor", a in COUNTS, b in COUNTS => {
         let _ = Tensor::from_slice(&budget, &[1.0f32], &[a, b]).map(drop);
-        Tensor::new(&Device::cpu()?, &Budget::limited(1 << 20), melisma::DType::F32, &[a, b]).map(drop)
+        Tensor::new(&Device::cpu()?, &Budget::limited(1 << 20), DType::F32, &[a, b]).map(drop)
     });
     each!(calls, "combine", factor in FLOATS, operation in [Operation::Add, Operation::Maximum] => {
         let tensor = Tensor::from_slice(&budget, &[1.0f32, f32::NAN], &[2])?;

@@ -64,8 +64,8 @@ fn bombs_are_refused_before_they_are_built() {
             assert!(limits.refuse_hopeless(&bomb, &x).unwrap_err().to_string().contains("node `y`"));
         }
         let refused = limits(Some(256 * MIB)).admit(&bomb, &x).unwrap_err();
-        let [Remedy::RaiseMemoryLimit { least }, ..] = refused.remedies() else { panic!("{:?}", refused.remedies()) };
-        let enough = Limits { limit_bytes: *least, free_bytes: None, chunking: Chunking::Auto };
+        let [Remedy::RaiseMemoryLimit { least }, ..] = Remedy::of(&refused)[..] else { panic!("{refused:?}") };
+        let enough = Limits { limit_bytes: least, free_bytes: None, chunking: Chunking::Auto };
         assert_eq!(enough.admit(&bomb, &x).unwrap(), Admission::Whole, "{least:?}");
     }
 }
@@ -242,7 +242,7 @@ fn long_signals_are_cut_before_they_are_refused() {
     let off = Limits { chunking: Chunking::Off, ..limits(Some(8 * MIB)) };
     assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), ErrorKind::Memory);
     let refused = limits(Some(1000)).admit(&fan, &x).unwrap_err();
-    assert_eq!(refused.remedies()[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
+    assert_eq!(Remedy::of(&refused)[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
 }
 
 /// Many nodes, values and constants: the cost must not grow with their square.

@@ -86,7 +86,7 @@ fn a_panic_is_an_error() {
     let message = error.to_string();
     assert!(message.starts_with("rten: the engine crashed in its own code ("), "{message}");
     assert!(message.ends_with("): index 7 of 3") && message.contains("/src/engine/rten/tests.rs:"), "{message}");
-    assert_eq!(error.remedies()[0], Remedy::use_engine("onnxruntime"));
+    assert_eq!(Remedy::of(&error)[0], Remedy::use_engine("onnxruntime"));
     assert_eq!(guarded(&pool, || 5).unwrap(), 5);
 }
 

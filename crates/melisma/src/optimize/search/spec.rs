@@ -78,7 +78,7 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn failed(error: &Error) -> Self {
-        Self::Failed { kind: error.kind(), message: error.to_string(), remedies: error.remedies().to_vec() }
+        Self::Failed { kind: error.kind(), message: error.to_string(), remedies: Remedy::of(error) }
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
@@ -118,7 +118,7 @@ mod tests {
             Answer::failed(&sent).write(folder.path()).unwrap();
             let received = Answer::read(folder.path()).unwrap().unwrap_err();
             assert_eq!((received.kind(), received.to_string()), (kind, sent.to_string()));
-            assert_eq!(received.remedies(), sent.remedies());
+            assert_eq!(Remedy::of(&received), Remedy::of(&sent));
         }
         forget(folder.path());
         assert!(Answer::read(folder.path()).is_none());
