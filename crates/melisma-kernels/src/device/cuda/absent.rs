@@ -249,7 +249,8 @@ pub mod cublaslt {
         call!(unsafe fn destroy_matmul_pref(Pref) -> ());
         call!(unsafe fn get_matmul_algo_heuristic(Handle, Desc, Layout, Layout, Layout, Layout, Pref) -> Choice);
         call!(unsafe fn matmul(
-            Handle, Desc, Const, Const, Const, Layout, Const, Layout, Const, Layout, Mut, Layout, *const Algo, Mut, usize, Mut
+            Handle, Desc, Const, Const, Const, Layout, Const, Layout, Const, Layout, Mut, Layout,
+            *const Algo, Mut, usize, Mut
         ) -> ());
     }
 
