@@ -1,4 +1,4 @@
-//! A machine without CUDA: every way to ask for it is a plain error. Where there is a driver, this prints SKIPPED.
+//! A machine or a build without CUDA: every way to ask for it is a plain error. Where there is a driver, this prints SKIPPED.
 
 use std::io::Write;
 
@@ -16,6 +16,10 @@ fn absent_libraries_are_errors() {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Device);
             assert!(error.hint().is_some(), "{error}");
+            if !cfg!(any(feature = "cuda-12", feature = "cuda-13")) {
+                assert_eq!(error.to_string(), "this build has no CUDA");
+                assert!(probe.libraries.iter().all(|library| library.place.as_ref() == Err(&error.to_string())));
+            }
             assert!(probe.gpus.is_err() || probe.gpus.is_ok_and(|gpus| gpus.is_empty()));
         }
     }

@@ -66,9 +66,15 @@
 //!
 //! # Features
 //!
-//! `onnx` brings the rooms `onnx`, `engine` and `optimize`, and `codecs` the decoders of compressed audio; both are on by
-//! default. CUDA libraries are loaded at run time: `cuda-13` (the default) or `cuda-12` says which interface to expect.
-//! One of the two must be on, also for programs that use the CPU only.
+//! | feature | what it adds |
+//! |---|---|
+//! | `builtin` | the model `builtin:mini24`, part of the program |
+//! | `codecs` | the decoders and encoders of compressed audio; WAV needs none |
+//! | `cuda-13`, `cuda-12` | NVIDIA GPUs; CUDA's libraries are loaded at run time, and only one of the two can be on |
+//! | `onnx` | the rooms `onnx`, `engine` and `optimize` |
+//! | `trace` | the collector of spans in [`trace`] |
+//!
+//! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.
 #![forbid(unsafe_code)]
 
 pub mod audio;

@@ -5,9 +5,8 @@
 
 use std::ffi::c_void;
 
-use cudarc::cublaslt::{result as lt, sys};
-
 use super::{Matmul, Scalar};
+use crate::device::cuda::bindings::cublaslt::{result as lt, sys};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Library, Source, cublaslt_failed, require};
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CudaQueue, Launch, arguments};

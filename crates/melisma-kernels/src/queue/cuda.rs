@@ -3,8 +3,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{result as driver, sys};
-
+use crate::device::cuda::bindings::driver::{result as driver, sys};
 use crate::device::cuda::{Address, Cuda, DeviceSpan, Event, Function, Stream, Timer, Timing, failed};
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 

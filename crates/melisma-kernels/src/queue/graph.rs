@@ -1,9 +1,8 @@
 //! Work recorded once and replayed with one call.
 
-use cudarc::driver::{result as driver, sys};
-
 use super::{CudaQueue, Queue};
 use crate::Result;
+use crate::device::cuda::bindings::driver::{result as driver, sys};
 use crate::device::cuda::{Timeline, failed};
 
 /// Work on the buffers in `state`, recorded once. On a GPU, a launch replays the recorded kernels.

@@ -17,6 +17,7 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod builtin;
 mod codes;
 mod config;
 mod decoder;
@@ -33,6 +34,8 @@ mod source;
 pub mod tokens;
 mod weights;
 
+#[cfg(feature = "builtin")]
+pub use builtin::mini24_weights;
 pub(crate) use codes::slot_order;
 pub use codes::{Codes, Frames, Slot, slots};
 pub use config::Config;
@@ -40,7 +43,7 @@ pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use engine::{EncodeEngine, Encoded, Engine, EngineOptions, Piece, Samples, StreamId, Ticket};
 pub use melisma_kernels::layer::step::Rounding;
-pub use model::{Model, mini24_weights};
+pub use model::Model;
 pub use noise::Noise;
 pub use player::{DecodeOptions, Player};
 pub use progress::Progress;

@@ -4,6 +4,7 @@ use std::fs::File;
 
 use melisma_kernels::{Budget, Device};
 
+use super::builtin::{self, Builtin};
 use super::config::Config;
 use super::reference::{Decoder, Encoder, Quantizer};
 use super::source::{Source, read_config};
@@ -11,11 +12,6 @@ use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
 use crate::{Context, Error, Remedy, Result};
-
-/// The weights of the small model that is part of this library, a safetensors file.
-pub fn mini24_weights() -> &'static [u8] {
-    melisma_models::mini24::weights()
-}
 
 /// The weights of a codec, and its shape. Decoders and encoders of one model share them in an `Arc`.
 #[derive(Debug)]
@@ -54,12 +50,10 @@ impl Model {
     /// The small model that is part of this library.
     ///
     /// # Errors
-    /// None in practice: a test loads it.
+    /// `Unsupported` in a build without the feature `builtin`; with it none in practice: a test loads the model.
     pub fn mini24() -> Result<Self> {
-        let read = || {
-            let config = Config::from_json(melisma_models::mini24::CONFIG)?;
-            Self::build(config, Weights::new(Checkpoint::read(&mini24_weights())?))
-        };
+        let Builtin { config, weights } = builtin::mini24()?;
+        let read = || Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(&weights)?));
         read().map_err(|error: Error| error.at("builtin:mini24"))
     }
 

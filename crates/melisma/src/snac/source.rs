@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::builtin;
 use super::config::Config;
 use crate::{Error, Result};
 
@@ -55,7 +56,7 @@ impl Config {
     /// `Io` when the file cannot be read, or those of [`Config::from_json`].
     pub fn open(source: &str) -> Result<Self> {
         match Source::find(source)? {
-            Source::Mini24 => Self::from_json(melisma_models::mini24::CONFIG),
+            Source::Mini24 => Self::from_json(builtin::mini24()?.config),
             Source::Files { config, .. } => Self::from_json(&read_config(&config)?),
         }
     }

@@ -16,25 +16,35 @@
 //! entered inside it on the same thread. The same applies to allocated memory, which is what
 //! [`Budget`](crate::runtime::memory::Budget)s granted.
 //!
+//! Spans go to `tracing` in every build; the collector is behind the feature `trace`, which is on by default.
+//!
 //! # Why our own layer instead of tracing-chrome?
 //!
 //! One collector feeds both the JSON and the table, with device times and bytes attached, so the
 //! two cannot disagree.
 
 mod busy;
+#[cfg(feature = "trace")]
 mod chrome;
+#[cfg(feature = "trace")]
 mod collector;
+#[cfg(feature = "trace")]
 mod histogram;
 mod nvtx;
+#[cfg(feature = "trace")]
 mod report;
+#[cfg(feature = "trace")]
 mod span;
+#[cfg(feature = "trace")]
 mod turn;
 
 pub use busy::Busy;
+#[cfg(feature = "trace")]
 pub use collector::Collector;
 pub use melisma_kernels::DeviceSpan;
 pub use melisma_kernels::device::cuda::Detail;
 pub use nvtx::Nvtx;
+#[cfg(feature = "trace")]
 pub use report::{Load, Report, Row};
 
 use crate::text::word::words;
@@ -83,5 +93,5 @@ words!(
     }
 );
 
-#[cfg(test)]
+#[cfg(all(test, feature = "trace"))]
 mod tests;

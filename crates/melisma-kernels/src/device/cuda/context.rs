@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cudarc::driver::{result as driver, sys};
-
+use super::bindings::driver::{result as driver, sys};
 use super::cache::Target;
 use super::cublaslt::CublasLt;
 use super::driver::{driver_version, failed};

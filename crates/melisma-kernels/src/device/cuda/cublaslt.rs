@@ -1,7 +1,6 @@
 //! The cuBLASLt handle, one per GPU, and its failures as our errors.
 
-use cudarc::cublaslt::{result as lt, sys};
-
+use super::bindings::cublaslt::{result as lt, sys};
 use super::library::{Library, require};
 use crate::{Error, ErrorKind, Result};
 

@@ -1,7 +1,6 @@
 //! The driver's version, and its failures as our errors.
 
-use cudarc::driver::{result, sys};
-
+use super::bindings::driver::{result, sys};
 use crate::{Error, ErrorKind, Result};
 
 /// The error for a failed driver call that should have done `what`.

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{result as driver, sys};
-
+use super::bindings::driver::{result as driver, sys};
 use super::context::Cuda;
 use super::driver::failed;
 use crate::{Error, Result};

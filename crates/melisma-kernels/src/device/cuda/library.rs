@@ -4,8 +4,9 @@
 //! # Why are they loaded at run time?
 //!
 //! The same binary runs with and without CUDA and builds on machines without it, so CUDA code is
-//! always compiled and never rots behind a feature. The libraries are probed before the bindings
-//! are touched, because the bindings panic when one is missing.
+//! always compiled and never rots behind a feature: without one, `absent` stands in for the bindings
+//! only. The libraries are probed before the bindings are touched, because the bindings panic when
+//! one is missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,6 +15,8 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::{Error, Remedy, Result};
 
+/// Whether this build has the bindings.
+const IS_BUILT: bool = cfg!(any(feature = "cuda-12", feature = "cuda-13"));
 /// The major CUDA version of this build.
 const MAJOR: &str = if cfg!(feature = "cuda-12") { "12" } else { "13" };
 
@@ -70,8 +73,13 @@ pub(crate) struct Found {
 /// knows its name.
 ///
 /// # Errors
-/// The library is not found anywhere.
+/// The library is not found anywhere, or this build has no CUDA.
 pub(crate) fn require(library: Library) -> Result<&'static Found> {
+    if !IS_BUILT {
+        return Err(Error::device("this build has no CUDA")
+            .with_hint("build with the feature cuda-13")
+            .or_hint(Remedy::use_device(&["cpu"])));
+    }
     static FOUND: [OnceLock<Option<Found>>; 4] = [const { OnceLock::new() }; 4];
     FOUND[library as usize].get_or_init(|| search(library)).as_ref().ok_or_else(|| absent(library))
 }

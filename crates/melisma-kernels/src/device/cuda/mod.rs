@@ -1,5 +1,7 @@
 //! NVIDIA GPUs, through libraries loaded at run time: the same binary also runs without them.
 
+#[cfg(not(any(feature = "cuda-12", feature = "cuda-13")))]
+pub(crate) mod absent;
 mod cache;
 mod context;
 mod cublaslt;
@@ -14,6 +16,10 @@ mod source;
 mod stream;
 mod timing;
 
+#[cfg(any(feature = "cuda-12", feature = "cuda-13"))]
+pub(crate) use ::cudarc as bindings;
+#[cfg(not(any(feature = "cuda-12", feature = "cuda-13")))]
+pub(crate) use absent as bindings;
 pub use cache::{
     CacheReport, CachedKernel, cached, clear_cache, report as cache_report, set_directory as set_cache_directory,
 };

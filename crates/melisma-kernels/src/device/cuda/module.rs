@@ -3,8 +3,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use cudarc::driver::{result as driver, sys};
-
+use super::bindings::driver::{result as driver, sys};
 use super::cache::{self, Target};
 use super::driver::failed;
 use super::source::Source;

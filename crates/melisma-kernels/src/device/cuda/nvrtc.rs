@@ -9,8 +9,7 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;
 
-use cudarc::nvrtc::sys;
-
+use super::bindings::nvrtc::sys;
 use super::library::{Library, require};
 use super::source::Source;
 use crate::{Error, ErrorKind, Result};

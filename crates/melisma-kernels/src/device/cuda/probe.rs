@@ -1,7 +1,6 @@
 //! The CUDA facts that `melisma doctor` shows.
 
-use cudarc::driver::result as driver;
-
+use super::bindings::driver::result as driver;
 use super::context::Cuda;
 use super::driver::{driver_version, failed};
 use super::library::{Library, require};

@@ -1,7 +1,6 @@
 //! Streams, which run the work of a GPU in order.
 
-use cudarc::driver::{result as driver, sys};
-
+use super::bindings::driver::{result as driver, sys};
 use super::context::Cuda;
 use super::driver::failed;
 use super::event::Event;

@@ -85,7 +85,7 @@ impl Stream {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "builtin"))]
 mod tests {
     use super::*;
     use crate::snac::{Codes, Config};
