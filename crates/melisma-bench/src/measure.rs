@@ -125,6 +125,15 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_do_not_depend_on_the_order() {
+        let shares = [("least", 0.0), ("p50", 0.5), ("p75", 0.75), ("most", 1.0)];
+        let rows = quantiles("step", &[5.0, 1.0, 3.0, 2.0, 4.0], &shares);
+        let found: Vec<(&str, f64)> = rows.iter().map(|row| (row.name.as_str(), row.median)).collect();
+        assert_eq!(found, [("step least", 1e3), ("step p50", 3e3), ("step p75", 4e3), ("step most", 5e3)]);
+        assert!(rows.iter().all(|row| row.unit == "ms" && row.n == 5));
+    }
+
+    #[test]
     fn runs_as_often_as_planned() {
         let mut runs = 0;
         let plan = Plan { warm_up: 3, least: 5, time: Duration::ZERO, most: 5 };

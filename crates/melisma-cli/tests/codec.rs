@@ -229,6 +229,16 @@ fn a_live_pipe_is_heard_before_it_ends() {
 }
 
 #[test]
+fn a_chunk_is_heard_when_it_is_whole() {
+    let sandbox = Sandbox::new();
+    let model = tiny("tiny24");
+    let mut live = Live::start(&sandbox, &["--chunk", "3", "--model", &model]);
+    live.say(&lines(6).concat());
+    live.hear(HEADER_LEN + 2 * (6 * 2048 - 4757));
+    live.end();
+}
+
+#[test]
 fn an_early_start_is_heard_with_the_first_frame() {
     let sandbox = Sandbox::new();
     let lines = lines(5);

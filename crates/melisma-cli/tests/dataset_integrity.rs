@@ -178,6 +178,17 @@ fn shards_of_different_lists_are_refused() {
 }
 
 #[test]
+fn files_that_are_there_twice_are_refused() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 1);
+    build(&sandbox, "a.h5", &[]);
+    std::fs::copy(sandbox.path("a.h5"), sandbox.path("b.h5")).unwrap();
+    let ran = sandbox.run(&["dataset", "merge", "a.h5", "b.h5", "-o", "c.h5"]);
+    assert!(ran.code == 2 && ran.stderr.contains("the files of a.h5 and b.h5 overlap"), "{}", ran.stderr);
+    assert!(!sandbox.path("c.h5").exists());
+}
+
+#[test]
 fn a_missing_shard_is_refused_unless_told() {
     let sandbox = Sandbox::new();
     corpus(&sandbox, 5);

@@ -3,6 +3,9 @@
 
 mod melisma;
 
+use std::fs::File;
+use std::time::Duration;
+
 use melisma::Sandbox;
 use serde_json::{Value, json};
 
@@ -171,4 +174,31 @@ fn parts_make_the_same_files_as_the_whole() {
         let ran = parts.run(args);
         assert!(ran.code == 2 && ran.stderr.contains(text), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn every_file_belongs_to_a_part() {
+    for n in [2, 4] {
+        let sandbox = sandbox();
+        std::fs::write(sandbox.path("m-3.safetensors"), shard(&["d"])).unwrap();
+        write_index(&sandbox, INDEX, &[("a", "m-1"), ("b", "m-1"), ("c", "m-2"), ("d", "m-3")]);
+        let part = |i: usize| json(&sandbox, &["pack", INDEX, "--shard", &format!("{i}/{n}"), "--json"]);
+        let parts: Vec<Value> = (1..=n).map(part).collect();
+        let n_files: usize = parts.iter().map(|part| part["files"].as_array().unwrap().len()).sum();
+        assert_eq!((n_files, &parts[n - 1]["complete"]), (3, &json!(true)), "{n} parts: {parts:?}");
+    }
+}
+
+#[test]
+fn a_packed_file_that_is_older_than_its_source_is_not_kept() {
+    let sandbox = sandbox();
+    let args = ["pack", INDEX, "--shard", "1/1", "--json"];
+    assert_eq!(json(&sandbox, &args)["files_kept"], 0);
+    let packed = sandbox.path("m-1.packed.safetensors").metadata().unwrap().modified().unwrap();
+    let source = File::options().write(true).open(sandbox.path("m-1.safetensors")).unwrap();
+    source.set_modified(packed).unwrap();
+    assert_eq!(json(&sandbox, &args)["files_kept"], 2);
+    source.set_modified(packed + Duration::from_secs(1)).unwrap();
+    let ran = sandbox.run(&args);
+    assert!(ran.code == 2 && ran.stderr.contains("m-1.packed.safetensors: the file exists already"), "{}", ran.stderr);
 }

@@ -36,6 +36,11 @@ class Files(unittest.TestCase):
         audio.write(self.path("x.mp3"), tone(30_000), 24_000)
         self.assertEqual(audio.read(self.path("x.mp3")).sample_rate, 48_000)
 
+    def test_a_long_file(self):
+        samples = tone(300_000, 2)
+        audio.write(self.path("x.wav"), samples, 48_000, sample_format="f32")
+        numpy.testing.assert_array_equal(audio.read(self.path("x.wav")).samples, samples)
+
     def test_one_axis_strides_and_other_types(self):
         samples = tone(9_000)[0]
         strided = numpy.zeros(18_000, "f8")[::-2]

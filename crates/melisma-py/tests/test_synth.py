@@ -104,6 +104,15 @@ class Streams(unittest.TestCase):
         with self.assertRaises(OverflowError):
             stream.read(-1)
 
+    def test_a_note_ends_after_its_duration(self):
+        held, timed = (synth.Stream(rate=24_000) for _ in range(2))
+        name = held.note_on("lead", 60)
+        pieces = [held.read(6_000)]
+        held.note_off(name)
+        pieces.append(held.read(18_000))
+        timed.note("lead", 60, duration=0.25)
+        numpy.testing.assert_array_equal(timed.read(24_000), numpy.concatenate(pieces, axis=1))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -185,13 +185,16 @@ fn speed_changes_the_length_as_the_library_does() {
 fn long_inputs_are_joined_without_a_gap() {
     // The first piece goes on only when the second is asked for.
     let gate = Gate::default();
-    let (server, stand_in) = server(move |body| {
+    let stand_in = StandIn::start(move |body| {
         if body["prompt"].as_str().unwrap().contains("number 0") {
             return gated(TOKENS[..35].to_vec(), &gate, TOKENS[35..70].to_vec(), Ending::Done);
         }
         gate.open();
         Script::of(TOKENS[70..140].to_vec())
     });
+    let stand_in = stand_in.unwrap();
+    // The limit of tokens is that of a piece.
+    let server = server_at(&stand_in.url(), Limits { tokens: 70, ..patient() });
     let input: String =
         (0..8).map(|n| format!("This is sentence number {n}, which is of no particular length. ")).collect();
     let answer = speak(&server, json!({"input": input, "response_format": "pcm", "instructions": "softly"}));

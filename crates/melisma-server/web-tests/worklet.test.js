@@ -35,8 +35,8 @@ before(async () => {
 
 after(() => rmSync(folder, { recursive: true }));
 
-/** Plays a live stream that stalls at `stalls`, pairs of a time and a length in ms. */
-function play(seconds, stalls) {
+/** Plays a live stream with a block every `everyMs` that stalls at `stalls`, pairs of a time and a length in ms. */
+function play(seconds, stalls, everyMs = BLOCK_MS) {
   const { FIELD, Ring } = ring;
   const memory = Ring.create(1 << 17);
   const leastMs = 35;
@@ -47,27 +47,39 @@ function play(seconds, stalls) {
   const outputs = [[new Float32Array(QUANTUM), new Float32Array(QUANTUM)]];
   const block = new Float32Array(2 * BLOCK).fill(0.1);
   const targetMs = () => (memory.get(FIELD.TARGET) / RATE) * 1e3;
-  const targets = [];
+  const [targets, fills] = [[], []];
   let [sent, written] = [0, 0];
   for (let n = 0; n < (seconds * RATE) / QUANTUM; n++) {
     const nowMs = (n * QUANTUM * 1e3) / RATE;
     targets.push(targetMs());
     const asked = targets[Math.max(0, n - Math.round((REPLY_MS * RATE) / QUANTUM / 1e3))];
-    while (sent * BLOCK_MS - asked <= nowMs) {
+    while (sent * everyMs - asked <= nowMs) {
       sent += 1;
     }
     const isStalled = stalls.some(([at, length]) => nowMs >= at && nowMs < at + length);
     for (; !isStalled && written < sent; written++) {
       memory.write(block, 2);
     }
+    fills.push(memory.fill());
     globalThis.currentTime = nowMs / 1e3;
     player.process([], outputs);
   }
-  return { underruns: memory.get(FIELD.UNDERRUNS), mostMs: Math.max(...targets), lastMs: targetMs() };
+  // Without the beginning, when more comes than is played.
+  const fillMs = (Math.max(...fills.slice(fills.length / 2)) / RATE) * 1e3;
+  return { underruns: memory.get(FIELD.UNDERRUNS), mostMs: Math.max(...targets), lastMs: targetMs(), fillMs };
 }
 
 test("a punctual stream has the least reserve", () => {
-  assert.deepEqual(play(30, []), { underruns: 0, mostMs: 35, lastMs: 35 });
+  const { underruns, mostMs, lastMs } = play(30, []);
+  assert.deepEqual({ underruns, mostMs, lastMs }, { underruns: 0, mostMs: 35, lastMs: 35 });
+});
+
+test("the clock of the server may be slower or faster than that of the sound card", () => {
+  for (const everyMs of [0.998 * BLOCK_MS, 1.002 * BLOCK_MS]) {
+    const { underruns, mostMs, fillMs } = play(60, [], everyMs);
+    assert.deepEqual({ underruns, mostMs }, { underruns: 0, mostMs: 35 }, `a block every ${everyMs} ms`);
+    assert.ok(fillMs < 70, `${fillMs} ms wait, with a block every ${everyMs} ms`);
+  }
 });
 
 test("the reserve grows before delays that grow", () => {

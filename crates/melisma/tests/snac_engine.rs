@@ -153,6 +153,10 @@ fn an_early_peek_changes_nothing_later() {
         heard.extend(engine.finish(stream).unwrap());
         assert_eq!(heard.len(), whole.len());
         assert_eq!(bits(&heard[early.len()..]), bits(&whole[early.len()..]));
+        let short = engine.open(Noise::Seed(9)).unwrap();
+        engine.push(short, first).unwrap();
+        assert_eq!(bits(&engine.peek(short).unwrap()), bits(&early));
+        assert!(engine.finish(short).unwrap().is_empty(), "the peek gave all of it");
     }
 }
 

@@ -166,6 +166,22 @@ fn a_released_note_ends_and_the_engine_falls_silent() {
 }
 
 #[test]
+fn a_reset_engine_is_like_a_new_one() {
+    let config = EngineConfig { max_voices: 4, ..EngineConfig::default() };
+    let planned = events(3, 20);
+    let expected = render(&mut engine(config, &planned), &[480], LEN);
+    let mut used = engine(config, &events(4, 40));
+    for channel in 0..3 {
+        used.push(Event { at: 0, action: Action::Bend { channel, semitones: 7.0 } }).unwrap();
+    }
+    render(&mut used, &[480], LEN / 2);
+    used.reset();
+    assert_eq!((used.position(), used.active(), used.waiting(), used.dropped()), (0, 0, 0, 0));
+    planned.iter().for_each(|&event| used.push(event).unwrap());
+    assert_eq!(render(&mut used, &[480], LEN), expected);
+}
+
+#[test]
 fn too_many_notes_are_counted_and_nothing_breaks() {
     let events: Vec<Event> = (0..600)
         .map(|note| Event { at: note / 40, action: start(note, Instrument::ALL[note as usize % 7], 60) })

@@ -178,6 +178,8 @@ impl Drop for Workers {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -207,5 +209,19 @@ mod tests {
             sum.fetch_add(index, Relaxed);
         });
         assert_eq!(sum.load(Relaxed), 45);
+    }
+
+    #[test]
+    fn a_panic_of_a_helper_is_told_once() {
+        let workers = Workers::new(2);
+        assert_eq!(workers.threads(), 2);
+        // Neither thread can run both tasks.
+        let both = Barrier::new(2);
+        let helper_panics = |worker: usize, _| {
+            both.wait();
+            assert_eq!(worker, 0, "a helper");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| workers.run(2, helper_panics))).is_err());
+        workers.run(2, |_, _| {});
     }
 }

@@ -205,6 +205,13 @@ fn files_are_found_where_the_environment_says() {
     assert_eq!((moved.file, moved.cache_dir.value), (None, Some("/d".into())));
     let named = Config::load(&sources(Environment::of([("MELISMA_CONFIG", "/no/such/file")]))).unwrap_err();
     assert!(named.to_string().contains("no such configuration file"), "{named}");
+
+    let own = home.path().join("own.yaml");
+    std::fs::write(&own, "threads: 3\n").unwrap();
+    let other = home.path().join(".config/melisma/melisma.yaml");
+    let environment = Environment::of([("MELISMA_CONFIG", other.to_str().unwrap())]);
+    let both = Config::load(&Sources { file: Some(own.clone()), environment, ..Sources::default() }).unwrap();
+    assert_eq!((both.file, both.threads.value), (Some(own), Threads::Count(3)), "a flag is stronger than a variable");
 }
 
 #[test]

@@ -231,4 +231,17 @@ mod tests {
         Journal::reopen(&path, &past).unwrap().record(record(4)).unwrap();
         assert_eq!(read(&path).unwrap().records, [record(0), record(4)]);
     }
+
+    #[test]
+    fn what_is_kept_counts_as_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let past = Past { header: Header::new("p", "i"), records: vec![record(0)] };
+        Journal::reopen(&path, &past).unwrap().record(record(2)).unwrap();
+        let kept = std::fs::read_to_string(&path).unwrap();
+        let (_, lines) = kept.split_once('\n').unwrap();
+        let mut crashed = Journal::create(&path, &Header { boot: "other".to_owned(), ..past.header }).unwrap();
+        crashed.file.write_all(lines.as_bytes()).unwrap();
+        assert_eq!(read(&path).unwrap().records, [record(0)]);
+    }
 }

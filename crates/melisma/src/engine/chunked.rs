@@ -250,29 +250,41 @@ mod tests {
         assert!(pass::error(&whole, &Chunked::new(engine, short, 17).run(&x).unwrap()) > 1e-4, "the reach is needed");
     }
 
-    /// With as much padding as here, an output depends on the next latent alone.
-    #[test]
-    fn padding_counts_in_the_reach_of_a_transposed_convolution() {
+    /// The reach of a single node with the weights `w`.
+    fn reach(node: Node, w: &[f32]) -> Reach {
         let port = |name: &str| ValueInfo {
             name: name.to_owned(),
             r#type: ValueType::Tensor { dtype: 1, shape: Some(vec![Dim::Open; 3]) },
             rest: Vec::new(),
         };
-        let node = Node::new("ConvTranspose", &["x", "w"], &["y"])
-            .with("strides", vec![3i64])
-            .with("pads", vec![1i64, 0])
-            .with("output_padding", vec![2i64]);
         let graph = Graph {
             nodes: vec![node],
-            initializers: vec![Tensor::from_slice("w", &[0.5f32, 2.0], &[1, 1, 2]).unwrap()],
+            initializers: vec![Tensor::from_slice("w", w, &[1, 1, w.len()]).unwrap()],
             inputs: vec![port("x")],
             outputs: vec![port("y")],
             ..Graph::default()
         };
         let opsets = vec![Opset { domain: String::new(), version: 17 }];
         let model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
-        let reach = Reach::of(&model).unwrap();
-        assert_eq!(reach, Reach { latents: 1, rate: 3 });
+        Reach::of(&model).unwrap()
+    }
+
+    /// With as much padding as here, an output depends on the next latent alone.
+    #[test]
+    fn padding_counts_in_the_reach_of_a_transposed_convolution() {
+        let node = Node::new("ConvTranspose", &["x", "w"], &["y"])
+            .with("strides", vec![3i64])
+            .with("pads", vec![1i64, 0])
+            .with("output_padding", vec![2i64]);
+        assert_eq!(reach(node, &[0.5, 2.0]), Reach { latents: 1, rate: 3 });
+    }
+
+    #[test]
+    fn a_convolution_reaches_as_far_as_its_longer_side() {
+        for (pads, latents) in [([0i64, 4], 4), ([4, 0], 4), ([1, 3], 3), ([2, 2], 2)] {
+            let node = Node::new("Conv", &["x", "w"], &["y"]).with("pads", pads.to_vec());
+            assert_eq!(reach(node, &[1.0; 5]), Reach { latents, rate: 1 }, "{pads:?}");
+        }
     }
 
     #[test]

@@ -230,3 +230,17 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Kaldi counts them with `--snip-edges=false`.
+    #[test]
+    fn frames_at_the_centres_of_hops_are_rounded_to_nearest() {
+        let config = Config { framing: Framing::HopCenter, ..Config::preset("kaldi-fbank").unwrap() };
+        assert_eq!(config.hop_length, 160);
+        let n_frames = [0, 79, 80, 160, 239, 240, 16_000].map(|n_samples| config.n_frames(n_samples).unwrap());
+        assert_eq!(n_frames, [0, 0, 1, 1, 1, 2, 100]);
+    }
+}

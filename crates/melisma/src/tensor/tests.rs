@@ -167,6 +167,11 @@ fn values_beyond_fp16_are_never_lost() {
     let refused = optimizer.optimize_tensor(large(), DType::F16).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Check);
     assert_eq!(refused.to_string(), "element 1 is 70000, which f16 cannot hold");
+    let mut long = vec![1.0f32; 10_000];
+    long[7] = 70_000.0;
+    let long = Tensor::from_slice(optimizer.memory().budget(), &long, &[10_000]).unwrap();
+    let refused = optimizer.optimize_tensor(long, DType::F16).unwrap_err();
+    assert_eq!(refused.to_string(), "element 7 is 70000, which f16 cannot hold", "the rest does not hide it");
     let infinite = Tensor::from_slice(optimizer.memory().budget(), &[f32::INFINITY], &[1]).unwrap();
     assert_eq!(optimizer.optimize_tensor(infinite, DType::F16).unwrap().dtype(), DType::F16);
     let codes = Tensor::from_slice(optimizer.memory().budget(), &[1i64], &[1]).unwrap();

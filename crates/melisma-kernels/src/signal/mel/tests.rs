@@ -167,19 +167,22 @@ fn integers_are_the_same_as_floats(bench: &Bench) {
     assert_eq!(from_integers, run::<f32, f32>(bench, &mel, batch, &floats));
 }
 
+/// In sizes that have kernels of their own on a GPU, and in others.
 fn prepared_frames(bench: &Bench) {
-    let kaldi = Mel {
-        frame_len: 50,
-        pad: 0,
-        window: (0..50).map(|n| f64::from(n) / 50.0).collect(),
-        offset: Offset::Remove,
-        pre_emphasis: 0.97,
-        order: Order::TimeFilter,
-        ..mel(64, 20, 9)
-    };
-    check(bench, &kaldi, 2, 1500);
-    check(bench, &Mel { offset: Offset::Keep, ..kaldi.clone() }, 1, 90);
-    check(bench, &Mel { pre_emphasis: 0.0, ..kaldi }, 1, 50);
+    for (n_fft, frame_len) in [(64, 50), (400, 300), (512, 400)] {
+        let kaldi = Mel {
+            frame_len,
+            pad: 0,
+            window: (0..frame_len).map(|n| n as f64 / frame_len as f64).collect(),
+            offset: Offset::Remove,
+            pre_emphasis: 0.97,
+            order: Order::TimeFilter,
+            ..mel(n_fft, 2 * frame_len / 5, 9)
+        };
+        check(bench, &kaldi, 2, 15 * frame_len);
+        check(bench, &Mel { offset: Offset::Keep, ..kaldi.clone() }, 1, 2 * frame_len - 10);
+        check(bench, &Mel { pre_emphasis: 0.0, ..kaldi }, 1, frame_len);
+    }
 }
 
 fn values_do_not_depend_on_what_is_beside_them(bench: &Bench) {

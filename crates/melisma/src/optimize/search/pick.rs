@@ -138,6 +138,9 @@ mod tests {
         all.push(measured(EngineName::Rten, Format::Fp32, [1.0; 2]));
         let formats = |n| leaders(&all, n).iter().map(|one| one.candidate.precision).collect::<Vec<_>>();
         assert_eq!(formats(2), [Format::Fp16, Format::Fp16, Format::Fp32]);
+        for n in 0..=6 {
+            assert_eq!((formats(n).len(), formats(n).last()), (5.min(n + 1), Some(&Format::Fp32)), "of {n}");
+        }
         assert_eq!(leaders(&all[4..], 2).len(), 1);
     }
 
