@@ -70,7 +70,9 @@ pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
 pub use clip::{Clip, Clips, Total as ClipTotal};
-pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
+#[doc(hidden)]
+pub use composer::seed;
+pub use composer::{Composer, Mode, STYLES, Style, compose};
 pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
@@ -82,6 +84,8 @@ pub use note::PlacedNote;
 pub use parameter::Parameter;
 pub use performance::{Block, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, Phrase, PhraseRenderer, Sound, Swell};
-pub use recording::{Recording, Take, record, voice_seconds};
+#[doc(hidden)]
+pub use recording::voice_seconds;
+pub use recording::{Recording, Take, record};
 pub use score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
 pub use stream::{Played, Remote, Stream, render_all};

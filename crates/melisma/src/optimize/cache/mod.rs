@@ -76,6 +76,7 @@ pub struct Entry {
 
 /// Holds an entry outside the cache; removes it when dropped.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Uncached {
     /// Why it is not in the cache.
     pub reason: String,
@@ -84,6 +85,7 @@ pub struct Uncached {
 
 /// The result of a builder, besides the files that it wrote.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)]
 pub struct Built {
     /// How to use the files, and what was measured.
     pub plan: Value,
