@@ -61,7 +61,7 @@ pub use index::{Index, open, packed_path};
 pub use layout::Layout;
 #[doc(hidden)]
 pub use layout::{TILE_SIZES, split_of};
-pub use load::{Loaded, Loader, load_to_device};
+pub use load::{Loaded, Loader, load, load_in, load_to_device};
 #[doc(hidden)]
 pub use melisma_kernels::rans::Mode;
 pub use melisma_kernels::rans::{Decoder, Encoder, Split, Tile};
