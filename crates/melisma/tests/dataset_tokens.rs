@@ -18,7 +18,9 @@ use melisma::snac::{Config, EncodeEngine, Model};
 
 /// A model with the shape of the 24 kHz one, and few channels.
 fn model() -> Arc<Model> {
-    let config = Config { encoder_dim: 8, decoder_dim: 64, codebook_size: 64, ..Config::snac_24khz() };
+    let mut config = Config::snac_24khz();
+    (config.encoder_dim, config.decoder_dim) = (8, 64);
+    config.codebook_size = 64;
     Arc::new(Model::random(config, 1).unwrap())
 }
 

@@ -24,7 +24,9 @@ static MODELS: LazyLock<Vec<Model>> =
     LazyLock::new(|| vec![golden("tiny24"), golden("tiny44"), Model::random(odd_strides(), 1).unwrap()]);
 
 fn odd_strides() -> Config {
-    Config { encoder_rates: vec![3, 5], ..odd_rates(24) }
+    let mut config = odd_rates(24);
+    config.encoder_rates = vec![3, 5];
+    config
 }
 
 fn engine(model: &Model, isa: Isa, threads: usize, max_streams: usize) -> EncodeEngine {
@@ -207,7 +209,9 @@ fn misuse_is_refused() {
 
 #[test]
 fn models_without_kernels_are_refused() {
-    for config in [Config { depthwise: false, ..odd_strides() }, odd_rates(24)] {
+    let mut dense = odd_strides();
+    dense.depthwise = false;
+    for config in [dense, odd_rates(24)] {
         let model = Model::random(config, 1).unwrap();
         let error = EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

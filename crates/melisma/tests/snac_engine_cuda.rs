@@ -25,8 +25,10 @@ fn models() -> Vec<Model> {
     if gpu::cases(true, false) {
         return vec![golden("tiny24")];
     }
-    let small = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
-    let attention = Config { attn_window_size: Some(32), vq_strides: vec![8, 4, 2, 1], ..small.clone() };
+    let mut small = Config::snac_24khz();
+    (small.encoder_dim, small.decoder_dim) = (4, 64);
+    let mut attention = small.clone();
+    (attention.attn_window_size, attention.vq_strides) = (Some(32), vec![8, 4, 2, 1]);
     [small, attention, odd_rates(24)].map(|config| Model::random(config, 1).unwrap()).into()
 }
 

@@ -13,8 +13,10 @@ use codec::{bits, codes, golden};
 
 /// A model that no engine has kernels for.
 fn dense() -> Arc<Model> {
-    let small = Config { encoder_dim: 4, decoder_dim: 16, ..Config::snac_24khz() };
-    Arc::new(Model::random(Config { depthwise: false, ..small }, 3).unwrap())
+    let mut config = Config::snac_24khz();
+    (config.encoder_dim, config.decoder_dim) = (4, 16);
+    config.depthwise = false;
+    Arc::new(Model::random(config, 3).unwrap())
 }
 
 #[test]

@@ -48,7 +48,8 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
 
 /// Two phrases of a piece, without its noise instruments.
 fn joins() -> Result<f64> {
-    let style = Style { hat: 0, kick: 0, swell: 0, arpeggio: 0, ..Style::named("bright")? };
+    let mut style = Style::named("bright")?;
+    (style.hat, style.kick, style.swell, style.arpeggio) = (0, 0, 0, 0);
     let join = 32.0 * f64::from(style.beat_us) / 1e6;
     let score = compose(&style, 1, 2.0 * join)?;
     loudest(&score, 256, &[join])

@@ -82,7 +82,8 @@ pub fn run(session: &Session) -> Result<Chapter> {
 
 /// The spectrogram of a clip at its own rate.
 fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
-    let config = mel::Config { sample_rate: clip.sample_rate, ..mel::Config::preset("builder")? };
+    let mut config = mel::Config::preset("builder")?;
+    config.sample_rate = clip.sample_rate;
     let transform = mel::Transform::new_in(context, config.clone())?;
     Ok(picture::spectrogram(&transform.run(&clip.samples)?, &config))
 }
@@ -125,7 +126,7 @@ impl Trip {
         let speed = |time: Duration| {
             format!("{} ({:.1}x realtime)", duration::show(time), self.seconds / time.as_secs_f64().max(1e-9))
         };
-        let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames } = self.ledger;
+        let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames, .. } = self.ledger;
         for (what, found) in [
             ("sound", duration::show(Duration::from_secs_f64(self.seconds))),
             ("encoded in", speed(self.encoding)),

@@ -63,6 +63,7 @@ impl Target {
 
 /// Properties of a file, known before its samples are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Facts {
     /// Samples per second and channel in the file.
     pub sample_rate: u32,

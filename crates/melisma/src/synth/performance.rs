@@ -75,6 +75,7 @@ impl Setup {
 
 /// The next part of a piece.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Block<'a> {
     /// The place of its first sample.
     pub at: u64,

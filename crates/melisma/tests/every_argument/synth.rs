@@ -168,7 +168,7 @@ fn scores_and_performances() {
     });
     each!(calls, "Level::gain_db", gain in FLOATS => Level { gain: float(gain), is_limited: false }.gain_db());
     each!(calls, "Cost::of", fixed in FLOATS, per_voice_second in FLOATS, seconds in FLOATS => {
-        Cost { fixed, per_voice_second }.of(seconds)
+        Cost::new(fixed, per_voice_second).of(seconds)
     });
     each!(calls, "choose_device", seconds in FLOATS => {
         use melisma::config::{DeviceRequest, Threads};

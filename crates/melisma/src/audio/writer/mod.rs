@@ -17,6 +17,7 @@ use crate::{Error, Result};
 
 /// A format that audio is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// WAV, or RF64 beyond 4 GiB.
     Wav(SampleFormat),
