@@ -42,6 +42,7 @@ mod dry;
 pub mod effect;
 mod endless;
 mod engine;
+mod engine_config;
 mod event;
 mod event_queue;
 mod instrument;
