@@ -68,7 +68,7 @@ fn a_suffix_chooses_the_format() {
         ("none", Format::Wav(SampleFormat::S16)),
     ] {
         done(&sandbox, &["decode", "t.txt", "-o", name, "--model", &model]);
-        let layout = Layout { sample_rate: clip.sample_rate, n_channels: 1 };
+        let layout = Layout::new(clip.sample_rate, 1);
         let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout).unwrap();
         writer.write(&clip.samples).unwrap();
         assert!(std::fs::read(sandbox.path(name)).unwrap() == writer.seal().unwrap().into_inner(), "{name}");

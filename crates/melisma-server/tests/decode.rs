@@ -44,7 +44,7 @@ fn every_format_has_the_samples_of_a_whole_decode() {
         [("mp3", audio::Format::Mp3, "audio/mpeg"), ("opus", audio::Format::Opus, "audio/ogg; codecs=opus")]
     {
         let answer = SERVER.post(&format!("/v1/decode?format={name}"), tokens(&codes).as_bytes());
-        let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+        let layout = audio::Layout::new(24_000, 1);
         let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
         writer.write(&expected).unwrap();
         assert_eq!(answer.headers["content-type"], media_type);

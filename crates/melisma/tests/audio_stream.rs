@@ -96,31 +96,31 @@ fn every_channel_can_be_read() {
     let frames: Vec<f32> = (0..800).map(|i| (i / 8) as f32 / 256.0 + (i % 8) as f32 / 1024.0).collect();
     let bytes = wav(24_000, 8, frames.clone());
     for index in 0..8 {
-        let target = Target { channel: Channel::One(index), ..24_000.into() };
+        let target = Target::new(24_000).with_channel(Channel::One(index));
         let (samples, notes) = all(pipe(bytes.clone(), target).unwrap()).unwrap();
         let expected: Vec<f32> = frames.iter().skip(index).step_by(8).copied().collect();
         assert_eq!(samples, expected);
         assert_eq!(notes, [format!("only channel {} of 8 was read", index + 1)]);
     }
     assert_eq!(all(pipe(bytes.clone(), 24_000).unwrap()).unwrap().1, ["8 channels were mixed down to one"]);
-    let target = Target { channel: Channel::One(8), ..24_000.into() };
+    let target = Target::new(24_000).with_channel(Channel::One(8));
     let error = pipe(bytes, target).unwrap_err();
     assert_eq!(error.to_string(), "channel 9 is not there: the recording has 8 channels");
     // The right channel of these files is half the left one.
     for name in ["tone.flac", "tone.ogg", "tone_ext.wav"] {
-        let of = |channel| whole(&golden(name), Target { channel, ..24_000.into() });
+        let of = |channel| whole(&golden(name), Target::new(24_000).with_channel(channel));
         let (left, right, mix) = (of(Channel::One(0)), of(Channel::One(1)), of(Channel::Mix));
         let peak = |samples: &[f32]| samples.iter().fold(0f32, |peak, sample| peak.max(sample.abs()));
         assert!((peak(&right) / peak(&left) - 0.5).abs() < 0.05, "{name}");
         assert!((peak(&mix) / peak(&left) - 0.75).abs() < 0.05, "{name}");
-        let error = Source::open(golden(name), Target { channel: Channel::One(2), ..24_000.into() }).unwrap_err();
+        let error = Source::open(golden(name), Target::new(24_000).with_channel(Channel::One(2))).unwrap_err();
         assert_eq!(error.to_string(), "channel 3 is not there: the recording has 2 channels", "{name}");
     }
 }
 
 #[test]
 fn rates_that_recordings_do_not_have_are_refused() {
-    let target = Target { rates: Rates::Recorded, ..24_000.into() };
+    let target = Target::new(24_000).with_rates(Rates::Recorded);
     for (rate, is_read) in
         [(1, false), (999, false), (1000, true), (768_000, true), (768_001, false), (3_072_000, false)]
     {

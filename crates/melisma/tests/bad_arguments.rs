@@ -13,8 +13,8 @@ use melisma::pack::{self, Array};
 use melisma::runtime::device;
 use melisma::snac::{self, Codes, DecodeOptions, Model, Noise, Player, reference};
 use melisma::synth::{
-    Action, BulkConfig, BulkRenderer, BusConfig, Buses, EngineConfig, Instrument, Length, Melody, Note, Performance,
-    Phrase, PhraseRenderer, STYLES, Score, Setup, Stream, compose,
+    Action, BulkConfig, BulkRenderer, BusConfig, EngineConfig, Instrument, Length, Melody, Note, Performance, Phrase,
+    PhraseRenderer, STYLES, Score, Setup, Stream, compose,
 };
 use melisma::tensor::TensorOptimizer;
 use melisma::{Budget, DType, Device, ErrorKind, Queue, Tensor};
@@ -103,13 +103,13 @@ fn phrases_out_of_range_are_refused() {
         assert!(PhraseRenderer::new(config, seconds).is_err(), "{seconds}");
     }
     for sample_rate in [0, 1, u32::MAX] {
-        assert!(PhraseRenderer::new(EngineConfig { sample_rate, ..config }, 1.0).is_err(), "{sample_rate} Hz");
-        assert!(Stream::new(EngineConfig { sample_rate, ..config }).is_err(), "{sample_rate} Hz");
+        assert!(PhraseRenderer::new(config.with_sample_rate(sample_rate), 1.0).is_err(), "{sample_rate} Hz");
+        assert!(Stream::new(config.with_sample_rate(sample_rate)).is_err(), "{sample_rate} Hz");
     }
     for max_voices in [0, usize::MAX] {
-        assert!(Stream::new(EngineConfig { max_voices, ..config }).is_err(), "{max_voices} voices");
+        assert!(Stream::new(config.with_max_voices(max_voices)).is_err(), "{max_voices} voices");
     }
-    assert!(Stream::new(EngineConfig { max_events: usize::MAX, ..config }).is_err());
+    assert!(Stream::new(config.with_max_events(usize::MAX)).is_err());
     let mut renderer = PhraseRenderer::new(config, 1.0).unwrap();
     let of = |seconds, onset, duration, key, velocity| Phrase {
         seconds,
@@ -137,12 +137,8 @@ fn scores_and_setups_out_of_range_are_refused() {
     let note =
         Note { instrument: Instrument::Lead, start: 0.0, duration: 0.1, key: 69, velocity: 0.5, pan: 0.0, channel: 0 };
     let score = |note| Score { tempo: 120.0, notes: vec![note], ..Score::default() };
-    let setup = |sample_rate| Setup {
-        bus: BusConfig::new(sample_rate),
-        length: Length::Samples(100),
-        max_voices: 4,
-        buses: Buses::Mix,
-    };
+    let setup =
+        |sample_rate| Setup::new(BusConfig::new(sample_rate)).with_length(Length::Samples(100)).with_max_voices(4);
     for bad in [
         Note { start: f64::NAN, ..note },
         Note { start: -1.0, ..note },
@@ -159,10 +155,10 @@ fn scores_and_setups_out_of_range_are_refused() {
         assert!(Performance::new(&score(note), setup(sample_rate)).is_err(), "{sample_rate} Hz");
     }
     for max_voices in [0, usize::MAX] {
-        let setup = Setup { max_voices, ..setup(48_000) };
+        let setup = setup(48_000).with_max_voices(max_voices);
         assert!(Performance::new(&score(note), setup).is_err(), "{max_voices} voices");
     }
-    let mut nothing = Performance::new(&score(note), Setup { length: Length::Samples(0), ..setup(48_000) }).unwrap();
+    let mut nothing = Performance::new(&score(note), setup(48_000).with_length(Length::Samples(0))).unwrap();
     assert!(nothing.next_block(None).unwrap().is_none());
     for seconds in [f64::NAN, -1.0, f64::INFINITY, 1e12] {
         assert!(compose(&STYLES[0], 1, seconds).is_err(), "{seconds}");
@@ -195,13 +191,13 @@ fn live_streams_take_notes_from_many_threads_and_refuse_bad_ones() {
 #[test]
 fn bulk_renderers_refuse_empty_and_huge_batches() {
     let (device, budget, _) = cpu();
-    let config = BulkConfig { n_mixes: 2, seconds: 0.1, sample_rate: 48_000 };
+    let config = BulkConfig::new(2, 0.1, 48_000);
     for bad in [
-        BulkConfig { n_mixes: usize::MAX, ..config },
-        BulkConfig { seconds: f64::NAN, ..config },
-        BulkConfig { seconds: 1e300, ..config },
-        BulkConfig { sample_rate: 0, ..config },
-        BulkConfig { sample_rate: u32::MAX, ..config },
+        BulkConfig::new(usize::MAX, 0.1, 48_000),
+        BulkConfig::new(2, f64::NAN, 48_000),
+        BulkConfig::new(2, 1e300, 48_000),
+        BulkConfig::new(2, 0.1, 0),
+        BulkConfig::new(2, 0.1, u32::MAX),
     ] {
         assert!(BulkRenderer::new(&device, &budget, bad).is_err(), "{bad:?}");
     }

@@ -150,7 +150,7 @@ fn on_cuda_rounding_is_asked_for_and_small() {
     let exact = engine(model, &queue, 1).decode(&codes, &Noise::Seed(1)).unwrap();
     let all = vec![(Rounding::Tf32, 1e-2), (Rounding::Bf16, 1e-1)];
     for (rounding, most) in gpu::cases(all[..1].to_vec(), all) {
-        let options = EngineOptions { max_streams: 2, rounding };
+        let options = EngineOptions::new(2).with_rounding(rounding);
         let mut engine = Engine::new(model, &queue, &Budget::unlimited(), options).unwrap();
         let whole = engine.decode(&codes, &Noise::Seed(1)).unwrap();
         let error = worst(&whole, &exact);

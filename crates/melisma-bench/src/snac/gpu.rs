@@ -15,7 +15,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     rows.extend(frame::rows(model, rig)?);
     rows.push(bulk(rig, model, 32.into())?);
     for rounding in [Rounding::Off, Rounding::Tf32, Rounding::Bf16] {
-        rows.push(bulk(rig, model, EngineOptions { max_streams: 256, rounding })?);
+        rows.push(bulk(rig, model, EngineOptions::new(256).with_rounding(rounding))?);
     }
     rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
     rows.extend(population::rows());

@@ -22,6 +22,7 @@ const RECORDED_HZ: RangeInclusive<u32> = 1_000..=768_000;
 /// The audio that is wanted from a file. A rate in Hz converts into the mix at that rate, from any
 /// rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Target {
     /// Samples per second.
     pub sample_rate: u32,
@@ -43,11 +44,30 @@ pub enum Rates {
 
 impl From<u32> for Target {
     fn from(sample_rate: u32) -> Self {
-        Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
+        Self::new(sample_rate)
     }
 }
 
 impl Target {
+    /// The mix at `sample_rate` Hz, from any rate.
+    pub fn new(sample_rate: u32) -> Self {
+        Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
+    }
+
+    /// The channel.
+    #[must_use]
+    pub fn with_channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// The rates that a file may have.
+    #[must_use]
+    pub fn with_rates(mut self, rates: Rates) -> Self {
+        self.rates = rates;
+        self
+    }
+
     /// Checks a file of `n_channels` channels at `sample_rate` Hz.
     pub(super) fn check(self, n_channels: usize, sample_rate: u32) -> Result<()> {
         self.channel.check(n_channels)?;

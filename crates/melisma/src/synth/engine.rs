@@ -174,7 +174,7 @@ impl Engine {
     /// The engine was made without stems, or the stems differ in length.
     pub fn render_stems(&mut self, stems: &mut [Stem<'_>; Instrument::ALL.len()]) -> Result<()> {
         if self.config.buses != Buses::Stems {
-            return Err(Error::invalid("the engine has no stems").with_hint("make it with `buses: Buses::Stems`"));
+            return Err(Error::invalid("the engine has no stems").with_hint("make it with `Buses::Stems`"));
         }
         let len = stems[0].left.len();
         if stems.iter().any(|stem| stem.left.len() != len || stem.right.len() != len) {

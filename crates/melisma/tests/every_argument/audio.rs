@@ -3,7 +3,7 @@ use std::io::Cursor;
 use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{
-    Channel, Clip, Format, Layout, Rates, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
+    Channel, Clip, Format, Layout, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
 };
 use melisma::config::DeviceRequest;
 use melisma::mel::{self, MelScale, Spectrogram, Transform, Values, Window, filterbank, picture};
@@ -36,14 +36,14 @@ fn files_rates_and_channels() {
             writer.write(samples)
         });
         each!(calls, "Writer::new", sample_rate in RATES, n_channels in channels(), format in [Format::Wav(SampleFormat::S16), Format::Mp3, Format::Opus] => {
-            let layout = Layout { sample_rate, n_channels };
+            let layout = Layout::new(sample_rate, n_channels);
             let _ = Writer::piped(Vec::new(), format, layout).map(|mut writer| writer.write(few));
             let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout)?;
             writer.write(few)?;
             writer.seal().map(drop)
         });
         each!(calls, "Stretch::new", sample_rate in RATES, n_channels in channels(), speed in FLOATS => {
-            let mut stretch = Stretch::new(Layout { sample_rate, n_channels }, speed)?;
+            let mut stretch = Stretch::new(Layout::new(sample_rate, n_channels), speed)?;
             let n = stretch.push(samples).len();
             Ok::<_, Error>(n + stretch.finish().len())
         });
@@ -65,7 +65,7 @@ fn places_in_files() {
     let clip = Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.1; 160] };
     std::fs::write(&path, wav::encode(&clip, SampleFormat::S16).unwrap()).unwrap();
     each!(calls, "Source::reopen", sample_rate in RATES, n_original in PLACES, channel in COUNTS => {
-        let target = Target { sample_rate, channel: Channel::One(channel), rates: Rates::Any };
+        let target = Target::new(sample_rate).with_channel(Channel::One(channel));
         let _ = Source::open(&path, target).map(drop);
         let mut source = Source::reopen(&path, target, n_original, Reads::Direct)?;
         for first in PLACES {

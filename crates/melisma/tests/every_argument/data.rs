@@ -92,7 +92,7 @@ fn codes_and_models() {
     let stream = engine.open().unwrap();
     each!(calls, "EncodeEngine", n in COUNTS, samples in SHORT => {
         let _ = (engine.step_frames(n), engine.submit(&[(stream, samples)]));
-        let piece = Piece { stream, samples, n_samples: n };
+        let piece = Piece::new(stream, samples, n);
         engine.submit_pieces(&[piece], n).map(drop)
     });
     each!(calls, "Model", samples in SHORT => {
