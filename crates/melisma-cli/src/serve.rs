@@ -69,7 +69,7 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) 
     let setup = Setup {
         queue: context.queue(),
         budget: context.budget(),
-        options: EngineOptions { max_streams, rounding: rounding(session)? },
+        options: EngineOptions::new(max_streams).with_rounding(rounding(session)?),
         capacity: None,
         metrics: Arc::clone(metrics),
     };

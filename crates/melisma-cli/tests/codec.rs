@@ -15,7 +15,7 @@ use ::melisma::audio::{Format, Layout, Writer};
 use ::melisma::runtime::device::Device;
 use ::melisma::runtime::memory::Budget;
 use ::melisma::snac::reference::seam::Seam;
-use ::melisma::snac::{Codes, Engine, Model, Noise};
+use ::melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 use melisma::{Ran, Sandbox, golden};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ fn a_suffix_chooses_the_format() {
         ("none", Format::Wav(SampleFormat::S16)),
     ] {
         done(&sandbox, &["decode", "t.txt", "-o", name, "--model", &model]);
-        let layout = Layout { sample_rate: clip.sample_rate, n_channels: 1 };
+        let layout = Layout::new(clip.sample_rate, 1);
         let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout).unwrap();
         writer.write(&clip.samples).unwrap();
         assert!(std::fs::read(sandbox.path(name)).unwrap() == writer.seal().unwrap().into_inner(), "{name}");
@@ -147,7 +147,7 @@ fn every_chunk_and_every_format_gives_the_same_bytes() {
     let codes = Codes::new(model.config(), serde_json::from_value(stamped["codes"].clone()).unwrap()).unwrap();
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    let mut engine = Engine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(1)).unwrap();
     let expected = engine.decode(&codes, &Noise::Seed(7)).unwrap();
     let floats = samples(&decode("t.txt", "f32.wav", &["--sample-format", "f32", "--noise", "seed:7"]));
     assert_eq!(Seam::measure(&floats, &expected).n_different, 0);

@@ -50,7 +50,7 @@ pub fn write(
         let mut watch = Watch::new();
         let written = (|| {
             let stored = SampleFormat::from_name(sample_format).ok_or_else(|| unknown(sample_format))?;
-            let layout = Layout { sample_rate, n_channels: view.nrows() };
+            let layout = Layout::new(sample_rate, view.nrows());
             let format = Format::of(&path, stored)?;
             let mut writer = Writer::new(OutputFile::create(&path, Existing::Replace)?, format, layout)?;
             for block in interleaved(view) {
@@ -126,7 +126,7 @@ pub fn stretch<'py>(
     let stretched = py.detach(|| {
         let mut watch = Watch::new();
         let stretched = (|| {
-            let mut stretch = Stretch::new(Layout { sample_rate, n_channels }, speed)?;
+            let mut stretch = Stretch::new(Layout::new(sample_rate, n_channels), speed)?;
             let mut stretched = Vec::new();
             for block in interleaved(view) {
                 stretched.extend_from_slice(stretch.push(&block));

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use client::{Fixture, MODEL, codes, read_head, samples, tokens, until};
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::audio::{self, Clip, Source};
+use melisma::audio::{self, Clip, Source, Target};
 use melisma::snac::Noise;
 use melisma::snac::tokens::{to_ids, to_json};
 use melisma_server::websocket::Message;
@@ -44,7 +44,7 @@ fn every_format_has_the_samples_of_a_whole_decode() {
         [("mp3", audio::Format::Mp3, "audio/mpeg"), ("opus", audio::Format::Opus, "audio/ogg; codecs=opus")]
     {
         let answer = SERVER.post(&format!("/v1/decode?format={name}"), tokens(&codes).as_bytes());
-        let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+        let layout = audio::Layout::new(24_000, 1);
         let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
         writer.write(&expected).unwrap();
         assert_eq!(answer.headers["content-type"], media_type);
@@ -57,7 +57,7 @@ fn decoded(bytes: &[u8], n_samples: usize) -> Vec<f32> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.flac");
     std::fs::write(&path, bytes).unwrap();
-    let mut source = Source::open(&path, MODEL.config().sampling_rate).unwrap();
+    let mut source = Source::open(&path, Target::new(MODEL.config().sampling_rate)).unwrap();
     assert_eq!(source.facts().n_samples, n_samples as u64);
     let mut samples = vec![0.0; n_samples];
     source.read_f32(0, &mut samples).unwrap();

@@ -16,8 +16,8 @@ use melisma::audio::{self, Clip};
 use melisma::config::Config;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{Format, Reader, to_orpheus};
-use melisma::snac::{Codes, EncodeEngine, Noise};
-use melisma::synth::{BusConfig, Buses, Length, Performance, Setup, Style, compose};
+use melisma::snac::{Codes, EncodeEngine, EngineOptions, Noise};
+use melisma::synth::{BusConfig, Length, Performance, Setup, Style, compose};
 use melisma_server::upstream::stand_in::{Ending, Gate, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
 use melisma_server::{Guard, Log, Settings};
@@ -29,15 +29,14 @@ const TOKEN: Duration = Duration::from_micros(12_190);
 /// Tokens of rendered music, one to a text.
 static TOKENS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let score = compose(&Style::named("focus").unwrap(), 3, 4.0).unwrap();
-    let setup =
-        Setup { bus: BusConfig::new(24_000), length: Length::Samples(2 * 24_000), max_voices: 64, buses: Buses::Mix };
+    let setup = Setup::new(BusConfig::new(24_000)).with_length(Length::Samples(2 * 24_000)).with_max_voices(64);
     let (mut performance, mut samples) = (Performance::new(&score, setup).unwrap(), Vec::new());
     while let Some(block) = performance.next_block(None).unwrap() {
         samples.extend(block.left.iter().zip(block.right).map(|(left, right)| 0.5 * (left + right)));
     }
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    let codes = EncodeEngine::new(&MODEL, &queue, &budget, 1).unwrap().encode(&samples).unwrap();
+    let codes = EncodeEngine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().encode(&samples).unwrap();
     split(&to_orpheus(&MODEL, &codes).unwrap())
 });
 
@@ -105,7 +104,7 @@ fn speak(server: &Fixture, fields: Value) -> Answer {
 fn every_format_has_the_samples_of_decode() {
     let (server, _stand_in) = server(|_| Script::of(TOKENS.clone()));
     let samples = expected(&TOKENS);
-    let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+    let layout = audio::Layout::new(24_000, 1);
     let encoded = |format| {
         let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
         writer.write(&samples).unwrap();
@@ -169,7 +168,7 @@ fn a_picture_is_drawn_while_the_upstream_speaks() {
 fn speed_changes_the_length_as_the_library_does() {
     let (server, _stand_in) = server(|_| Script::of(TOKENS.clone()));
     let samples = expected(&TOKENS);
-    let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+    let layout = audio::Layout::new(24_000, 1);
     for speed in [0.5, 1.25, 4.0] {
         let mut stretch = Stretch::new(layout, speed).unwrap();
         let mut stretched = stretch.push(&samples).to_vec();

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use client::{Fixture, Socket, until};
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::audio::{Clip, Source};
-use melisma::synth::{BusConfig, Buses, Endless, EngineConfig, Length, Performance, Setup, Style, compose};
+use melisma::audio::{Clip, Source, Target};
+use melisma::synth::{BusConfig, Endless, EngineConfig, Length, Performance, Setup, Style, compose};
 use melisma_server::websocket::Message;
 use melisma_server::{Guard, Limits};
 use serde_json::Value;
@@ -203,8 +203,7 @@ fn a_full_server_says_so_also_to_those_who_only_ask() {
 fn a_piece_is_the_one_of_the_command_line() {
     let style = Style::named("bright").unwrap();
     let score = compose(&style, 3, 1.5).unwrap();
-    let setup =
-        Setup { bus: BusConfig::new(24_000), length: Length::Samples(36_000), max_voices: 1024, buses: Buses::Mix };
+    let setup = Setup::new(BusConfig::new(24_000)).with_length(Length::Samples(36_000));
     let mut performance = Performance::new(&score, setup).unwrap();
     let mut samples = Vec::new();
     while let Some(block) = performance.next_block(None).unwrap() {
@@ -217,7 +216,7 @@ fn a_piece_is_the_one_of_the_command_line() {
     let flac = SERVER.get("/v1/synth.flac?preset=bright&seed=3&seconds=1.5&rate=24000");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
-    let source = Source::open(folder.path().join("a.flac"), 24_000).unwrap();
+    let source = Source::open(folder.path().join("a.flac"), Target::new(24_000)).unwrap();
     assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
     let mut shortest = None;
     until("a place for a piece", || {

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn write(clip: &Clip, output: &str, speed: f64) -> Result<(), Box<dyn Error>> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(output)?;
-    let layout = Layout { sample_rate: clip.sample_rate, n_channels: clip.n_channels };
+    let layout = Layout::new(clip.sample_rate, clip.n_channels);
     let mut writer = Writer::new(file, Format::of(Path::new(output), SampleFormat::S16)?, layout)?;
     let mut stretch = Stretch::new(layout, speed)?;
     // Live audio would come in pieces like these.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma::audio::{Clip, Source, wav};
+use melisma::audio::{Clip, Source, Target, wav};
 use melisma::config::{Config, DeviceRequest, Threads};
 use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan};
 use melisma::mel::{self, Transform};
@@ -13,8 +13,8 @@ use melisma::pack::{self, Array};
 use melisma::runtime::device;
 use melisma::snac::{self, Codes, DecodeOptions, Model, Noise, Player, reference};
 use melisma::synth::{
-    Action, BulkConfig, BulkRenderer, BusConfig, Buses, EngineConfig, Instrument, Length, Melody, Note, Performance,
-    Phrase, PhraseRenderer, STYLES, Score, Setup, Stream, compose,
+    Action, BulkConfig, BulkRenderer, BusConfig, EngineConfig, Instrument, Length, Melody, Note, Performance, Phrase,
+    PhraseRenderer, STYLES, Score, Setup, Stream, compose,
 };
 use melisma::tensor::TensorOptimizer;
 use melisma::{Budget, DType, Device, ErrorKind, Queue, Tensor};
@@ -48,17 +48,23 @@ fn codes_of_the_wrong_shape_are_refused() {
 fn engines_refuse_streams_that_they_do_not_have() {
     let (model, (_, budget, queue)) = (Arc::new(Model::mini24().unwrap()), cpu());
     for max_streams in [usize::MAX, usize::MAX / 2, 1 << 40] {
-        assert!(snac::Engine::new(&model, &queue, &budget, max_streams).is_err(), "{max_streams}");
-        assert!(snac::EncodeEngine::new(&model, &queue, &budget, max_streams).is_err(), "{max_streams}");
+        assert!(
+            snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(max_streams)).is_err(),
+            "{max_streams}"
+        );
+        assert!(
+            snac::EncodeEngine::new(&model, &queue, &budget, snac::EngineOptions::new(max_streams)).is_err(),
+            "{max_streams}"
+        );
     }
     let _ = snac::Engine::needed(model.config(), &queue.device(), usize::MAX);
     let _ = snac::EncodeEngine::needed(model.config(), &queue.device(), usize::MAX);
-    let mut none = snac::Engine::new(&model, &queue, &budget, 0).unwrap();
+    let mut none = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(0)).unwrap();
     assert!(none.open(Noise::Off).is_err());
-    let tiny = snac::Engine::new(&model, &queue, &Budget::limited(1000), 1);
+    let tiny = snac::Engine::new(&model, &queue, &Budget::limited(1000), snac::EngineOptions::new(1));
     assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
     let codes = Codes::from_frames(model.config(), &[1; 14]).unwrap();
-    let mut engine = snac::Engine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(1)).unwrap();
     let stream = engine.open(Noise::Off).unwrap();
     assert!(engine.open(Noise::Off).is_err(), "one stream at most");
     assert!(engine.step(&[(stream, codes.frames()), (stream, codes.frames())]).is_err(), "twice in one step");
@@ -77,7 +83,7 @@ fn engines_refuse_streams_that_they_do_not_have() {
 #[test]
 fn encoders_refuse_bad_samples_and_closed_streams() {
     let (model, (_, budget, queue)) = (Model::mini24().unwrap(), cpu());
-    let mut engine = snac::EncodeEngine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = snac::EncodeEngine::new(&model, &queue, &budget, snac::EngineOptions::new(1)).unwrap();
     for samples in [&[f32::NAN; 10][..], &[f32::INFINITY; 5000]] {
         assert_eq!(engine.encode(samples).unwrap_err().kind(), ErrorKind::InvalidArgument, "{:?}", &samples[..1]);
     }
@@ -92,7 +98,7 @@ fn encoders_refuse_bad_samples_and_closed_streams() {
     engine.close(stream).unwrap();
     assert!(engine.close(stream).is_err() && engine.push(stream, &frame).is_err() && engine.finish(stream).is_err());
     assert!(engine.encode_batch(&[]).is_ok_and(|codes| codes.is_empty()));
-    let tiny = snac::EncodeEngine::new(&model, &queue, &Budget::limited(1000), 1);
+    let tiny = snac::EncodeEngine::new(&model, &queue, &Budget::limited(1000), snac::EngineOptions::new(1));
     assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
 }
 
@@ -103,13 +109,13 @@ fn phrases_out_of_range_are_refused() {
         assert!(PhraseRenderer::new(config, seconds).is_err(), "{seconds}");
     }
     for sample_rate in [0, 1, u32::MAX] {
-        assert!(PhraseRenderer::new(EngineConfig { sample_rate, ..config }, 1.0).is_err(), "{sample_rate} Hz");
-        assert!(Stream::new(EngineConfig { sample_rate, ..config }).is_err(), "{sample_rate} Hz");
+        assert!(PhraseRenderer::new(config.with_sample_rate(sample_rate), 1.0).is_err(), "{sample_rate} Hz");
+        assert!(Stream::new(config.with_sample_rate(sample_rate)).is_err(), "{sample_rate} Hz");
     }
     for max_voices in [0, usize::MAX] {
-        assert!(Stream::new(EngineConfig { max_voices, ..config }).is_err(), "{max_voices} voices");
+        assert!(Stream::new(config.with_max_voices(max_voices)).is_err(), "{max_voices} voices");
     }
-    assert!(Stream::new(EngineConfig { max_events: usize::MAX, ..config }).is_err());
+    assert!(Stream::new(config.with_max_events(usize::MAX)).is_err());
     let mut renderer = PhraseRenderer::new(config, 1.0).unwrap();
     let of = |seconds, onset, duration, key, velocity| Phrase {
         seconds,
@@ -137,12 +143,8 @@ fn scores_and_setups_out_of_range_are_refused() {
     let note =
         Note { instrument: Instrument::Lead, start: 0.0, duration: 0.1, key: 69, velocity: 0.5, pan: 0.0, channel: 0 };
     let score = |note| Score { tempo: 120.0, notes: vec![note], ..Score::default() };
-    let setup = |sample_rate| Setup {
-        bus: BusConfig::new(sample_rate),
-        length: Length::Samples(100),
-        max_voices: 4,
-        buses: Buses::Mix,
-    };
+    let setup =
+        |sample_rate| Setup::new(BusConfig::new(sample_rate)).with_length(Length::Samples(100)).with_max_voices(4);
     for bad in [
         Note { start: f64::NAN, ..note },
         Note { start: -1.0, ..note },
@@ -159,10 +161,10 @@ fn scores_and_setups_out_of_range_are_refused() {
         assert!(Performance::new(&score(note), setup(sample_rate)).is_err(), "{sample_rate} Hz");
     }
     for max_voices in [0, usize::MAX] {
-        let setup = Setup { max_voices, ..setup(48_000) };
+        let setup = setup(48_000).with_max_voices(max_voices);
         assert!(Performance::new(&score(note), setup).is_err(), "{max_voices} voices");
     }
-    let mut nothing = Performance::new(&score(note), Setup { length: Length::Samples(0), ..setup(48_000) }).unwrap();
+    let mut nothing = Performance::new(&score(note), setup(48_000).with_length(Length::Samples(0))).unwrap();
     assert!(nothing.next_block(None).unwrap().is_none());
     for seconds in [f64::NAN, -1.0, f64::INFINITY, 1e12] {
         assert!(compose(&STYLES[0], 1, seconds).is_err(), "{seconds}");
@@ -195,13 +197,13 @@ fn live_streams_take_notes_from_many_threads_and_refuse_bad_ones() {
 #[test]
 fn bulk_renderers_refuse_empty_and_huge_batches() {
     let (device, budget, _) = cpu();
-    let config = BulkConfig { n_mixes: 2, seconds: 0.1, sample_rate: 48_000 };
+    let config = BulkConfig::new(2, 0.1, 48_000);
     for bad in [
-        BulkConfig { n_mixes: usize::MAX, ..config },
-        BulkConfig { seconds: f64::NAN, ..config },
-        BulkConfig { seconds: 1e300, ..config },
-        BulkConfig { sample_rate: 0, ..config },
-        BulkConfig { sample_rate: u32::MAX, ..config },
+        BulkConfig::new(usize::MAX, 0.1, 48_000),
+        BulkConfig::new(2, f64::NAN, 48_000),
+        BulkConfig::new(2, 1e300, 48_000),
+        BulkConfig::new(2, 0.1, 0),
+        BulkConfig::new(2, 0.1, u32::MAX),
     ] {
         assert!(BulkRenderer::new(&device, &budget, bad).is_err(), "{bad:?}");
     }
@@ -259,15 +261,15 @@ fn audio_without_a_rate_and_missing_files_are_refused() {
     }
     assert!(wav::encode(&Clip::mono(8000, vec![]), wav::SampleFormat::S16).is_ok());
     for path in ["", "/none.wav", "/", "/dev/null"] {
-        assert!(Source::open(Path::new(path), 16_000).is_err(), "{path:?}");
+        assert!(Source::open(Path::new(path), Target::new(16_000)).is_err(), "{path:?}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.wav");
     std::fs::write(&path, wav::encode(&Clip::mono(8000, vec![0.1; 800]), wav::SampleFormat::S16).unwrap()).unwrap();
     for rate in [0, u32::MAX] {
-        assert!(Source::open(&path, rate).is_err(), "{rate} Hz");
+        assert!(Source::open(&path, Target::new(rate)).is_err(), "{rate} Hz");
     }
-    let mut source = Source::open(&path, 8000).unwrap();
+    let mut source = Source::open(&path, Target::new(8000)).unwrap();
     for first in [801, u64::MAX] {
         let mut samples = [0f32; 8];
         let read = source.read_f32(first, &mut samples);

@@ -129,7 +129,8 @@ fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
     let context = Context::on(device.clone(), Budget::unlimited()).unwrap();
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
-        let single = Config { dtype: melisma::mel::OutputPrecision::F32, ..config.clone() };
+        let mut single = config.clone();
+        single.dtype = melisma::mel::OutputPrecision::F32;
         let transform = Transform::new_in(&context, single).unwrap();
         let found = transform.run(&golden.sound).unwrap().values;
         let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use melisma::runtime::Space;
 use melisma::runtime::memory::Needed;
-use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
+use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId};
 use melisma::{Budget, Queue};
 
 use codec::{golden, odd_rates, sound};
@@ -25,7 +25,9 @@ fn engine(model: &Model, queue: &Queue, max_streams: usize) -> EncodeEngine {
 
 /// On the shim the smallest model, with odd strides and rates.
 fn models() -> Vec<Model> {
-    let odd = Model::random(Config { encoder_rates: vec![3, 5], ..odd_rates(24) }, 1).unwrap();
+    let mut odd = odd_rates(24);
+    odd.encoder_rates = vec![3, 5];
+    let odd = Model::random(odd, 1).unwrap();
     gpu::cases(false, true).then(|| [golden("tiny24"), golden("tiny44")]).into_iter().flatten().chain([odd]).collect()
 }
 
@@ -102,7 +104,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
         for max_streams in gpu::cases(vec![2], vec![1, 9]) {
             let budget = Budget::unlimited();
             let queue = device.queue(&budget).unwrap();
-            let mut engine = EncodeEngine::new(&model, &queue, &budget, max_streams).unwrap();
+            let mut engine = EncodeEngine::new(&model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             let most = engine.max_frames() * model.config().frame_len();
             engine.encode(&sound(gpu::cases(most / 16, most), 3)).unwrap();
             let peak = |space| budget.usage(space).peak;

@@ -25,8 +25,10 @@ fn models() -> Vec<Model> {
     if gpu::cases(true, false) {
         return vec![golden("tiny24")];
     }
-    let small = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
-    let attention = Config { attn_window_size: Some(32), vq_strides: vec![8, 4, 2, 1], ..small.clone() };
+    let mut small = Config::snac_24khz();
+    (small.encoder_dim, small.decoder_dim) = (4, 64);
+    let mut attention = small.clone();
+    (attention.attn_window_size, attention.vq_strides) = (Some(32), vec![8, 4, 2, 1]);
     [small, attention, odd_rates(24)].map(|config| Model::random(config, 1).unwrap()).into()
 }
 
@@ -148,7 +150,7 @@ fn on_cuda_rounding_is_asked_for_and_small() {
     let exact = engine(model, &queue, 1).decode(&codes, &Noise::Seed(1)).unwrap();
     let all = vec![(Rounding::Tf32, 1e-2), (Rounding::Bf16, 1e-1)];
     for (rounding, most) in gpu::cases(all[..1].to_vec(), all) {
-        let options = EngineOptions { max_streams: 2, rounding };
+        let options = EngineOptions::new(2).with_rounding(rounding);
         let mut engine = Engine::new(model, &queue, &Budget::unlimited(), options).unwrap();
         let whole = engine.decode(&codes, &Noise::Seed(1)).unwrap();
         let error = worst(&whole, &exact);
@@ -173,7 +175,7 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
     let queue = Device::cuda(0).unwrap().queue(&budget).unwrap();
     let model = &models()[0];
     let most = gpu::cases(2, 8);
-    let mut engine = Engine::new(model, &queue, &budget, most).unwrap();
+    let mut engine = Engine::new(model, &queue, &budget, EngineOptions::new(most)).unwrap();
     let frame = codes(model, 1, 3);
     let mut round = |n_streams: usize| {
         let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed as u64)).unwrap()).collect();
@@ -200,7 +202,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
         for max_streams in gpu::cases(vec![2], vec![1, 3]) {
             let budget = Budget::unlimited();
             let queue = device.queue(&budget).unwrap();
-            let mut engine = Engine::new(&model, &queue, &budget, max_streams).unwrap();
+            let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             for n_frames in gpu::cases(vec![engine.max_frames()], (1..=engine.max_frames()).collect()) {
                 engine.decode(&codes(&model, n_frames, 3), &Noise::Seed(1)).unwrap();
             }

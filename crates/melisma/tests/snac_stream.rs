@@ -14,7 +14,8 @@ use codec::{bits, codes, golden, odd_rates};
 
 /// Small models of every kind: without and with attention, dense instead of depthwise, without noise, odd rates.
 static MODELS: LazyLock<Vec<Arc<Model>>> = LazyLock::new(|| {
-    let odd = Config { depthwise: false, ..odd_rates(16) };
+    let mut odd = odd_rates(16);
+    odd.depthwise = false;
     [golden("tiny24"), golden("tiny44"), Model::random(odd, 1).unwrap()].map(Arc::new).into()
 });
 

@@ -69,13 +69,13 @@ proptest! {
         seed in any::<u64>(), n_notes in 1u64..60, lengths in proptest::collection::vec(1usize..2000, 1..6), threads in 1usize..4,
     ) {
         let events = events(seed, n_notes);
-        let config = EngineConfig { max_voices: 24, ..EngineConfig::default() };
+        let config = EngineConfig::default().with_max_voices(24);
         let whole = render(&mut engine(config, &events), &[LEN], LEN);
         prop_assert!(whole[0].iter().all(|sample| sample.is_finite()));
         prop_assert_eq!(&render(&mut engine(config, &events), &lengths, LEN), &whole);
-        let single = EngineConfig { path: Path::Single, ..config };
+        let single = config.with_path(Path::Single);
         prop_assert_eq!(&render(&mut engine(single, &events), &[480], LEN), &whole);
-        let stems = EngineConfig { buses: Buses::Stems, ..config };
+        let stems = config.with_buses(Buses::Stems);
         prop_assert_eq!(&render(&mut engine(stems, &events), &[777], LEN), &whole);
         let queue = Device::Cpu(Cpu { isa: Isa::best(), threads }).queue(&Budget::unlimited()).unwrap();
         let mut parallel = [vec![0.0; LEN], vec![0.0; LEN]];
@@ -111,7 +111,7 @@ fn live_events_are_the_same_as_planned_ones() {
 #[test]
 fn stems_add_up_to_the_mix() {
     let events = events(11, 40);
-    let config = EngineConfig { buses: Buses::Stems, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_buses(Buses::Stems);
     let mix = render(&mut engine(config, &events), &[LEN], LEN);
     let mut sides = vec![[vec![0.0f32; LEN], vec![0.0f32; LEN]]; 7];
     let mut stems: Vec<Stem<'_>> = sides.iter_mut().map(|[left, right]| Stem { left, right }).collect();
@@ -140,7 +140,7 @@ fn notes_begin_end_and_give_way_without_clicks() {
     let mut events: Vec<Event> = (0..12).map(low).collect();
     events.extend((0..6).map(|note| Event { at: 1100 + 1500 * note, action: Action::Release { note } }));
     events.extend((0..6).map(|note| Event { at: 1000 + 2100 * note, action: start(3, Instrument::Pad, 35) }));
-    let config = EngineConfig { max_voices: 3, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_max_voices(3);
     let out = render(&mut engine(config, &events), &[480], LEN);
     assert!(corner(&out[0]) < 1e-3, "{}", corner(&out[0]));
     assert!(out[0].iter().any(|sample| sample.abs() > 1e-3));
@@ -167,7 +167,7 @@ fn a_released_note_ends_and_the_engine_falls_silent() {
 
 #[test]
 fn a_reset_engine_is_like_a_new_one() {
-    let config = EngineConfig { max_voices: 4, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_max_voices(4);
     let planned = events(3, 20);
     let expected = render(&mut engine(config, &planned), &[480], LEN);
     let mut used = engine(config, &events(4, 40));
@@ -186,7 +186,7 @@ fn too_many_notes_are_counted_and_nothing_breaks() {
     let events: Vec<Event> = (0..600)
         .map(|note| Event { at: note / 40, action: start(note, Instrument::ALL[note as usize % 7], 60) })
         .collect();
-    let mut engine = engine(EngineConfig { max_voices: 16, ..EngineConfig::default() }, &events);
+    let mut engine = engine(EngineConfig::default().with_max_voices(16), &events);
     let out = render(&mut engine, &[480], 9600);
     assert!(out[0].iter().all(|sample| sample.is_finite()));
     assert!(engine.dropped() > 0 && engine.active() <= 16 + 7 * 16);
@@ -208,7 +208,7 @@ fn figures_outside_of_their_ranges_are_refused() {
         assert!(engine.push(Event { at: 0, action }).is_err(), "{action:?}");
     }
     for sample_rate in [0, 7_999, 192_001] {
-        assert!(Engine::new(EngineConfig { sample_rate, ..EngineConfig::default() }).is_err());
+        assert!(Engine::new(EngineConfig::default().with_sample_rate(sample_rate)).is_err());
     }
     render(&mut engine, &[100], 100);
     assert!(engine.push(Event { at: 99, action: Action::Release { note: 1 } }).is_err());
@@ -223,7 +223,7 @@ fn every_rate_and_key_stays_finite() {
                 notes.map(|(note, &instrument)| Event { at: 3, action: start(note as u64, instrument, key) }).collect();
             events.push(Event { at: 500, action: Action::Bend { channel: 0, semitones: 48.0 } });
             events.push(Event { at: 700, action: Action::Bend { channel: 1, semitones: -48.0 } });
-            let config = EngineConfig { sample_rate, ..EngineConfig::default() };
+            let config = EngineConfig::default().with_sample_rate(sample_rate);
             let mut engine = engine(config, &events);
             let out = render(&mut engine, &[1000], 4000);
             assert_eq!(engine.dropped(), 0);

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use melisma::runtime::Isa;
 use melisma::synth::{
-    Bend, BusConfig, Buses, Chord, EngineConfig, Instrument, Kick, Length, Melody, Note, Performance, Phrase,
-    PhraseRenderer, Score, Setup, Style, Swell, compose,
+    Bend, BusConfig, Chord, EngineConfig, Instrument, Kick, Melody, Note, Performance, Phrase, PhraseRenderer, Score,
+    Setup, Style, Swell, compose,
 };
 
 const FOCUS: &str = "ea86472aed7d816f";
@@ -26,7 +26,7 @@ fn hash(left: &[f32], right: &[f32]) -> String {
 }
 
 fn perform(score: &Score) -> String {
-    let setup = Setup { bus: BusConfig::new(48_000), length: Length::Whole, max_voices: 64, buses: Buses::Mix };
+    let setup = Setup::new(BusConfig::new(48_000)).with_max_voices(64);
     let mut performance = Performance::new(score, setup).unwrap();
     let (mut left, mut right) = (Vec::new(), Vec::new());
     while let Some(block) = performance.next_block(None).unwrap() {

@@ -2,18 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use melisma::synth::{
-    Action, Bend, BusConfig, Buses, Control, Endless, EngineConfig, Instrument, Length, Parameter, Performance, Score,
-    Setup, Stream, Style, compose,
+    Action, Bend, BusConfig, Control, Endless, EngineConfig, Instrument, Parameter, Performance, Score, Setup, Stream,
+    Style, compose,
 };
 
 fn config(sample_rate: u32) -> EngineConfig {
-    EngineConfig { sample_rate, ..EngineConfig::default() }
+    EngineConfig::default().with_sample_rate(sample_rate)
 }
 
 /// Left and right of the whole score, or of its first `most` samples.
 fn perform(score: &Score, rate: u32, most: usize) -> [Vec<f32>; 2] {
     let max_voices = EngineConfig::default().max_voices;
-    let setup = Setup { bus: BusConfig::new(rate), length: Length::Whole, max_voices, buses: Buses::Mix };
+    let setup = Setup::new(BusConfig::new(rate)).with_max_voices(max_voices);
     let mut performance = Performance::new(score, setup).unwrap();
     let mut out = [Vec::new(), Vec::new()];
     while let Some(block) = performance.next_block(None).unwrap().filter(|_| out[0].len() < most) {

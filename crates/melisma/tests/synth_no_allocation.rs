@@ -48,7 +48,7 @@ fn phrase() -> Phrase {
 }
 
 fn engine(buses: Buses) -> Engine {
-    Engine::new(EngineConfig { max_voices: 48, buses, ..EngineConfig::default() }).unwrap()
+    Engine::new(EngineConfig::default().with_max_voices(48).with_buses(buses)).unwrap()
 }
 
 fn alone() {
@@ -98,7 +98,7 @@ fn phrases() {
 
 fn live() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut stream, remote) = Stream::new(EngineConfig { max_voices: 48, ..EngineConfig::default() }).unwrap();
+    let (mut stream, remote) = Stream::new(EngineConfig::default().with_max_voices(48)).unwrap();
     stream.capture_to(folder.path()).unwrap();
     // The thread that writes the capture may allocate; this one may not.
     let before = allocations_here();

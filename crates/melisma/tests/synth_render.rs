@@ -18,7 +18,7 @@ use melisma::synth::{
 const RATE: u32 = 24_000;
 
 fn setup(length: Length) -> Setup {
-    Setup { bus: BusConfig::new(RATE), length, max_voices: 256, buses: Buses::Mix }
+    Setup::new(BusConfig::new(RATE)).with_length(length).with_max_voices(256)
 }
 
 fn play(score: &Score, setup: Setup) -> [Vec<f32>; 2] {
@@ -48,7 +48,7 @@ fn threads_and_stems_leave_the_mix_alone() {
         left.extend_from_slice(block.left);
     }
     assert!(left == alone[0]);
-    let with_stems = Setup { buses: Buses::Stems, ..setup(Length::Samples(6 * 24_000)) };
+    let with_stems = setup(Length::Samples(6 * 24_000)).with_buses(Buses::Stems);
     assert!(play(&score, with_stems) == alone);
 }
 
@@ -74,10 +74,11 @@ fn recordings_sound_as_what_is_played(device: &Device, seconds: f64) {
     score.sort();
     let short = piece(3.0);
     let takes = [(&score, Length::Whole), (&short, Length::Samples(20_000))];
-    let bus = BusConfig { level: 0.5, ..BusConfig::new(rate) };
-    let setup = |length| Setup { bus, length, max_voices: 256, buses: Buses::Stems };
+    let bus = BusConfig::new(rate).with_level(0.5);
+    let setup = |length| Setup::new(bus).with_length(length).with_max_voices(256).with_buses(Buses::Stems);
     let live = takes.map(|(score, length)| sound_of(Performance::new(score, setup(length)).unwrap()));
-    let asked = takes.map(|(score, length)| Take { score, length, buses: Buses::Stems, max_voices: 256 });
+    let asked =
+        takes.map(|(score, length)| Take::new(score).with_length(length).with_buses(Buses::Stems).with_max_voices(256));
     let made = record(device, &Budget::unlimited(), rate, &asked).unwrap();
     for (((score, length), live), recording) in takes.into_iter().zip(&live).zip(made) {
         assert!(recording.most_voices() > 4);
@@ -104,10 +105,10 @@ fn recordings_sound_as_what_is_played_on_cuda() {
 fn what_cannot_be_recorded_is_said() {
     let mut score = piece(3.0);
     fn take(score: &Score) -> Take<'_> {
-        Take { score, length: Length::Whole, buses: Buses::Mix, max_voices: 256 }
+        Take::new(score).with_max_voices(256)
     }
     assert!(voice_seconds(take(&score), RATE).unwrap() > 3.0);
-    let few = Take { max_voices: 2, ..take(&score) };
+    let few = take(&score).with_max_voices(2);
     assert!(voice_seconds(few, RATE).unwrap_err().to_string().contains("voices at once"));
     score.notes.push(Note { start: 0.0, duration: 3000.0, ..score.notes[0] });
     assert!(voice_seconds(take(&score), RATE).unwrap_err().to_string().contains("ten minutes"));
@@ -121,7 +122,7 @@ fn stems_add_up_to_what_enters_the_limiter() {
     // Quiet enough for the limiter to do nothing but wait.
     let mut quiet = setup(Length::Samples(4 * 24_000));
     quiet.bus.level = 0.1;
-    let mut performance = Performance::new(&score, Setup { buses: Buses::Stems, ..quiet }).unwrap();
+    let mut performance = Performance::new(&score, quiet.with_buses(Buses::Stems)).unwrap();
     let mut worst = 0f32;
     let mut heard = 0f32;
     while let Some(block) = performance.next_block(None).unwrap() {
@@ -172,8 +173,8 @@ fn every_preset_reaches_its_loudness_below_the_ceiling() {
             Ok(meter)
         };
         let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?)).unwrap().gain;
-        let bus = BusConfig { level, ..setup.bus };
-        let meter = listen(Performance::new(&score, Setup { bus, ..setup }).unwrap()).unwrap();
+        let bus = setup.bus.with_level(level);
+        let meter = listen(Performance::new(&score, setup.with_bus(bus)).unwrap()).unwrap();
         let (loudness, peak) = (meter.integrated().unwrap(), meter.peak_dbtp().unwrap());
         println!("{name}: {loudness:.2} LUFS, {peak:.2} dBTP");
         assert!((loudness - target).abs() < 0.2, "{name}: {loudness} LUFS");
@@ -188,9 +189,9 @@ fn between(random: &mut SplitMix64, [low, high]: [f32; 2]) -> f32 {
 /// Each draw starts a note and moves a control or a bend, all of them random; 64 samples later comes the next.
 fn draw(n: u64, rate: u32, seed: u64) {
     let mut random = SplitMix64::new(seed);
-    let config = EngineConfig { sample_rate: rate, max_voices: 64, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_sample_rate(rate).with_max_voices(64);
     let mut engine = Engine::new(config).unwrap();
-    let mut bus = Bus::new(BusConfig { level: 8.0, ..BusConfig::new(rate) }).unwrap();
+    let mut bus = Bus::new(BusConfig::new(rate).with_level(8.0)).unwrap();
     let (mut left, mut right) = ([0f32; 64], [0f32; 64]);
     for note in 0..n {
         let at = engine.position() + random.bits() % 64;

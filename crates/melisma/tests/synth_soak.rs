@@ -17,7 +17,7 @@ fn resident_bytes() -> u64 {
 #[test]
 #[ignore = "extended: 3,000,000 blocks, 8 hours of sound, some four minutes"]
 fn eight_hours_of_blocks() {
-    let (mut stream, remote) = Stream::new(EngineConfig { max_voices: 16, ..EngineConfig::default() }).unwrap();
+    let (mut stream, remote) = Stream::new(EngineConfig::default().with_max_voices(16)).unwrap();
     let mut first = 0;
     let mut peak = 0f32;
     for block in 0..3_000_000u64 {
@@ -59,7 +59,7 @@ fn a_thousand_phrases_on_cuda() {
     let Some(device) = gpu::find() else { return };
     let Device::Cuda(cuda) = &device else { return };
     let budget = Budget::unlimited();
-    let config = BulkConfig { n_mixes: 1, seconds: 30.0, sample_rate: 48_000 };
+    let config = BulkConfig::new(1, 30.0, 48_000);
     let mut renderer = BulkRenderer::new(&device, &budget, config).unwrap();
     let phrase = |index: u8| Phrase {
         seconds: 30.0,

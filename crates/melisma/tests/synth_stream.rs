@@ -53,7 +53,7 @@ fn a_phrase_is_its_events() {
 
 #[test]
 fn a_refused_phrase_leaves_no_trace() {
-    let config = EngineConfig { max_events: 60, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_max_events(60);
     let mut renderer = PhraseRenderer::new(config, 2.0).unwrap();
     let mut untouched = PhraseRenderer::new(config, 2.0).unwrap();
     let good = phrase();
@@ -74,7 +74,7 @@ fn a_refused_phrase_leaves_no_trace() {
         (with(&|phrase| phrase.kicks = vec![Kick { onset: 0.0, velocity: 0.1 }; 14]), "62 events"),
     ];
     let device = Device::Cpu(Cpu { isa: Isa::best(), threads: 1 });
-    let bulk = BulkConfig { n_mixes: 1, seconds: 2.0, sample_rate: 48_000 };
+    let bulk = BulkConfig::new(1, 2.0, 48_000);
     let mut bulk = BulkRenderer::new(&device, &Budget::unlimited(), bulk).unwrap();
     for (phrase, message) in &wrong {
         let error = renderer.render_phrase(phrase).unwrap_err();
@@ -124,7 +124,7 @@ fn actions_sound_in_the_next_block_with_the_bits_of_a_plan() {
 #[test]
 fn streams_do_not_hear_each_other() {
     let make = |index: u8| {
-        let (mut stream, remote) = Stream::new(EngineConfig { max_voices: 8, ..EngineConfig::default() }).unwrap();
+        let (mut stream, remote) = Stream::new(EngineConfig::default().with_max_voices(8)).unwrap();
         for voice in 0..8 {
             remote.send(start(voice, 40 + index + 3 * voice as u8)).unwrap();
         }

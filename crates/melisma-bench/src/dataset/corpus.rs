@@ -71,8 +71,8 @@ impl Corpus {
 
     /// The first `n` files.
     pub(crate) fn first(&self, n: usize) -> Self {
-        let files = self.inputs.files.iter().take(n).cloned().collect();
-        let inputs = Inputs { files, ..Inputs::default() };
+        let mut inputs = Inputs::default();
+        inputs.files = self.inputs.files.iter().take(n).cloned().collect();
         Self { folder: self.folder.clone(), inputs }
     }
 

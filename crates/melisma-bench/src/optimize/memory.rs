@@ -37,7 +37,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
         std::fs::create_dir_all(&outputs).map_err(|error| output::failed(&outputs, error))?;
         let spec = Spec {
             model: model.clone(),
-            candidate: Candidate { engine, precision: Format::Fp32, threads, chunk },
+            candidate: Candidate::new(engine, Format::Fp32, threads, chunk),
             settings: EngineSettings::cpu(),
             inputs: vec![vec![input.clone()]],
             outputs,

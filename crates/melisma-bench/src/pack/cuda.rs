@@ -12,7 +12,7 @@ use melisma_kernels::{Buffer, Isa, Queue};
 use super::{Figures, PEERS, beside, check, speed};
 use crate::measure::of_times;
 use crate::{Measured, Peer, Place, Row, peer};
-use melisma::pack::{self, Decoder, Encoder, Layout, Loader, Options, SEGMENT, TensorEntry};
+use melisma::pack::{self, Decoder, Encoder, Header, Layout, Loader, Options, SEGMENT, TensorEntry};
 use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::{Budget, Error, Result};
@@ -30,12 +30,12 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     for (name, dtype, megabytes) in
         [("bf16", "BF16", 512), ("bf16", "BF16", 2048), ("f16", "F16", 512), ("f32", "F32", 512)]
     {
-        let matrix = Matrix::new(dtype, ROWS, COLS);
+        let matrix = Matrix::new(dtype, ROWS, COLS)?;
         for segment in [None, Some(SEGMENT)] {
             rows.extend(bench.large(name, &matrix, megabytes, segment)?);
         }
     }
-    let layer = Matrix::new("BF16", 2048, 2816);
+    let layer = Matrix::new("BF16", 2048, 2816)?;
     for segment in [None, Some(4 * SEGMENT), Some(2 * SEGMENT), Some(SEGMENT), Some(SEGMENT / 2)] {
         rows.push(bench.layer(&layer, segment)?);
     }
@@ -51,7 +51,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn new(dtype: &str, rows: u64, cols: u64) -> Self {
+    fn new(dtype: &str, rows: u64, cols: u64) -> Result<Self> {
         let mut random = Lcg64::new(11);
         let weights = (0..rows * cols).map(|_| (0..12).map(|_| random.unit() - 0.5).sum::<f32>() * 0.02);
         let bytes: Vec<u8> = match dtype {
@@ -59,13 +59,10 @@ impl Matrix {
             "F16" => weights.flat_map(|weight| half::f16::from_f32(weight).to_le_bytes()).collect(),
             _ => weights.flat_map(f32::to_le_bytes).collect(),
         };
-        let entry = TensorEntry {
-            name: "w".to_owned(),
-            dtype: dtype.to_owned(),
-            shape: vec![rows, cols],
-            bytes: [0, bytes.len() as u64],
-        };
-        Self { entry, bytes }
+        let len = bytes.len();
+        let json = format!(r#"{{"w":{{"dtype":"{dtype}","shape":[{rows},{cols}],"data_offsets":[0,{len}]}}}}"#);
+        let entry = Header::parse(json.as_bytes(), len as u64)?.tensors.remove(0);
+        Ok(Self { entry, bytes })
     }
 
     /// The jobs of its tiles, and their packed bytes.
@@ -262,7 +259,7 @@ impl Bench<'_> {
     }
 
     fn load_files(&self, [plain, packed, indexed]: &[&Path; 3]) -> Result<Vec<Row>> {
-        let source = model();
+        let source = model()?;
         let threads = melisma_kernels::available_threads();
         std::fs::write(plain, &source).map_err(|error| Error::io(plain.display(), error))?;
         for (path, gpu_index) in [(packed, None), (indexed, Some(SEGMENT))] {
@@ -300,8 +297,8 @@ impl Bench<'_> {
 
 const N_TENSORS: usize = 32;
 
-fn model() -> Vec<u8> {
-    file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS), N_TENSORS))
+fn model() -> Result<Vec<u8>> {
+    Ok(file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS)?, N_TENSORS)))
 }
 
 /// A safetensors file of `matrices`.

@@ -132,7 +132,8 @@ fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
     let data = &layer[header.len as usize..];
     let mut layout = Layout::of(&header.tensors[0], tile_size)?;
     if cut == Cut::Runs {
-        layout = Layout { rows: 1, cols: ROWS * COLS, tile_rows: 1, tile_cols: u64::from(tile_size).pow(2), ..layout };
+        (layout.rows, layout.cols) = (1, ROWS * COLS);
+        (layout.tile_rows, layout.tile_cols) = (1, u64::from(tile_size).pow(2));
     }
     let isa = Isa::best();
     let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));

@@ -48,7 +48,8 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
 
 /// Two phrases of a piece, without its noise instruments.
 fn joins() -> Result<f64> {
-    let style = Style { hat: 0, kick: 0, swell: 0, arpeggio: 0, ..Style::named("bright")? };
+    let mut style = Style::named("bright")?;
+    (style.hat, style.kick, style.swell, style.arpeggio) = (0, 0, 0, 0);
     let join = 32.0 * f64::from(style.beat_us) / 1e6;
     let score = compose(&style, 1, 2.0 * join)?;
     loudest(&score, 256, &[join])
@@ -56,7 +57,7 @@ fn joins() -> Result<f64> {
 
 /// A key that is struck again while its note sounds.
 fn again() -> Result<f64> {
-    let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
+    let mut engine = Engine::new(EngineConfig::default().with_sample_rate(RATE))?;
     for at in [0, 30_000, 40_000] {
         let action =
             Action::Start { note: 1, instrument: Instrument::Bass, channel: 0, key: 40, velocity: 0.6, pan: 0.0 };
@@ -70,7 +71,7 @@ fn again() -> Result<f64> {
 /// The largest sample above [`ABOVE_HZ`] around these times of a score in seconds, without effects.
 fn loudest(score: &Score, max_voices: usize, edges: &[f64]) -> Result<f64> {
     let n = ((score.seconds() + 0.5) * f64::from(RATE)) as usize;
-    let config = EngineConfig { sample_rate: RATE, max_voices, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_sample_rate(RATE).with_max_voices(max_voices);
     let mut engine = Engine::new(config)?;
     score.events(RATE).into_iter().try_for_each(|event| engine.push(event))?;
     let (mut left, mut right) = (vec![0.0; n], vec![0.0; n]);

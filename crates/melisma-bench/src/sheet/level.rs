@@ -8,8 +8,8 @@ use melisma::Result;
 use melisma::audio::Meter;
 use melisma::output;
 use melisma::synth::{
-    Action, Bus, BusConfig, Buses, EngineConfig, Instrument, Length, Parameter, Performance, STYLES, Setup, Stream,
-    balance, compose,
+    Action, Bus, BusConfig, EngineConfig, Instrument, Length, Parameter, Performance, STYLES, Setup, Stream, balance,
+    compose,
 };
 
 const SECONDS: u64 = 20;
@@ -25,9 +25,9 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
         let score = compose(style, 1, SECONDS as f64)?;
         let bus = BusConfig::new(RATE);
         let length = Length::Samples(SECONDS * u64::from(RATE));
-        let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
+        let setup = Setup::new(bus).with_length(length).with_max_voices(256);
         let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?))?.gain;
-        let meter = listen(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
+        let meter = listen(Performance::new(&score, setup.with_bus(bus.with_level(level)))?)?;
         error = error.max(meter.integrated().map_or(f64::INFINITY, |found| (found - target).abs()));
         peak = peak.max(meter.peak_dbtp().unwrap_or(f64::NEG_INFINITY));
     }
@@ -50,7 +50,7 @@ fn listen(mut performance: Performance) -> Result<Meter> {
 fn capture() -> Result<f64> {
     let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
     let stream = || -> Result<(Stream, Bus)> {
-        let (stream, remote) = Stream::dry(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
+        let (stream, remote) = Stream::dry(EngineConfig::default().with_sample_rate(RATE))?;
         for note in 0..32u8 {
             let (instrument, key) = (Instrument::Pad, 36 + note);
             remote.send(Action::Start { note: note.into(), instrument, channel: 0, key, velocity: 0.4, pan: 0.0 })?;

@@ -11,7 +11,7 @@ const TIMES: [f64; 4] = [0.6, 1.5, 2.8, 5.0];
 pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     let mut worst = 0f64;
     for rt60_s in TIMES {
-        let settings = ReverbSettings { rt60_s, ..ReverbSettings::default() };
+        let settings = ReverbSettings::default().with_rt60_s(rt60_s);
         let decay = decay(settings)?;
         let at = |level: f64| decay.iter().position(|&db| db < level).unwrap_or(decay.len()) as f64;
         let found = 2.0 * (at(-35.0) - at(-5.0)) / f64::from(RATE);

@@ -33,7 +33,7 @@ impl Sequential {
     fn new() -> Result<Self> {
         let buffers =
             || [vec![0.0; (SECONDS * f64::from(RATE)) as usize], vec![0.0; (SECONDS * f64::from(RATE)) as usize]];
-        let config = EngineConfig { max_voices: 1, path: Path::Single, ..EngineConfig::default() };
+        let config = EngineConfig::default().with_max_voices(1).with_path(Path::Single);
         Ok(Self { engine: Engine::new(config)?, note: buffers(), mix: buffers() })
     }
 

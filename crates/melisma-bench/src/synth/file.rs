@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Peer, RATE, Row, cpu_seconds, peer};
 use melisma::Result;
 use melisma::output;
-use melisma::synth::{BusConfig, Buses, Length, Performance, Score, Setup, Style, compose};
+use melisma::synth::{BusConfig, Performance, Score, Setup, Style, compose};
 
 const PEER: &str = include_str!("../../peers/fluidsynth.py");
 const SECONDS: f64 = 60.0;
@@ -14,7 +14,7 @@ const RUNS: usize = 5;
 pub(super) fn rows() -> Result<Vec<Row>> {
     let bytes = compose(&Style::named("bright")?, 1, SECONDS)?.to_midi()?;
     let score = Score::from_midi(&bytes)?;
-    let setup = Setup { bus: BusConfig::new(RATE), length: Length::Whole, max_voices: 256, buses: Buses::Mix };
+    let setup = Setup::new(BusConfig::new(RATE)).with_max_voices(256);
     let mut figures = Vec::new();
     for _ in 0..RUNS {
         let begin = cpu_seconds();

@@ -68,7 +68,7 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     let pads: Vec<Note> = (0..64 * N_MIXES).map(pads).collect();
     let mut rows = Vec::new();
     for (name, notes) in [("8 additive voices", additive), ("64 pads", pads)] {
-        let config = BulkConfig { n_mixes: N_MIXES, seconds: 1.0, sample_rate: RATE };
+        let config = BulkConfig::new(N_MIXES, 1.0, RATE);
         let mut renderer = BulkRenderer::new(device, budget, config)?;
         let name = format!("synth/mixes of {name}, delivered");
         let (times, _) = deliver(&mut renderer, &notes)?;
@@ -131,7 +131,7 @@ fn short_batch(queue: &Queue, budget: &Budget) -> Result<Row> {
 
 fn phrase(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     let phrases = [long_phrase()];
-    let mut renderer = BulkRenderer::new(device, budget, BulkConfig { n_mixes: 1, seconds: 30.0, sample_rate: RATE })?;
+    let mut renderer = BulkRenderer::new(device, budget, BulkConfig::new(1, 30.0, RATE))?;
     let mut times = Vec::new();
     for _ in 0..105 {
         let begin = Instant::now();

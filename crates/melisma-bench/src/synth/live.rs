@@ -13,7 +13,7 @@ const N_VOICES: u64 = 8;
 const PERIOD: Duration = Duration::from_millis(10);
 
 fn stream(index: usize) -> Result<Stream> {
-    let (stream, remote) = Stream::dry(EngineConfig { max_voices: 16, max_events: 256, ..EngineConfig::default() })?;
+    let (stream, remote) = Stream::dry(EngineConfig::default().with_max_voices(16).with_max_events(256))?;
     let parts =
         [Instrument::Pad, Instrument::Pad, Instrument::Pad, Instrument::Pad, Instrument::Lead, Instrument::Bass];
     for note in 0..N_VOICES {

@@ -93,7 +93,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     Ok(Options {
         model: args.model.clone(),
         format: Format::from_name(&args.format).unwrap_or_default(),
-        decoding: DecodeOptions { noise, rounding: rounding(session)? },
+        decoding: DecodeOptions::default().with_noise(noise).with_rounding(rounding(session)?),
         chunk: args.chunk.map(|frames| frames as usize),
         start: if args.early { flow::Start::Early } else { flow::Start::Exact },
     })

@@ -135,7 +135,7 @@ impl State {
             && let Self::Opened(place) = std::mem::replace(self, Self::Ended)
         {
             let open = if place.is_seekable() { Writer::new } else { Writer::piped };
-            let mono = audio::Layout { sample_rate: layout.sample_rate, n_channels: 1 };
+            let mono = audio::Layout::new(layout.sample_rate, 1);
             let writer = open(place, layout.format, mono)?;
             *self = Self::Writing { writer, n_samples: 0 };
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::{Clip, wav};
 use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
-use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
+use melisma::snac::{self, Codes, EncodeEngine, EngineOptions, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
 use melisma::{Context, Error, ErrorKind, Result, mel};
@@ -26,11 +26,11 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let context = session.context()?;
     let streamed = |codes: &Codes| streamed(&codec.model, context, codes);
     let whole = |codes: &Codes| {
-        let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), 1)?;
+        let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
         decoder.decode(codes, &Noise::default())
     };
     let original = wav::decode(SAMPLE)?.to_clip();
-    let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), 1)?;
+    let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
     let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
@@ -82,7 +82,8 @@ pub fn run(session: &Session) -> Result<Chapter> {
 
 /// The spectrogram of a clip at its own rate.
 fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
-    let config = mel::Config { sample_rate: clip.sample_rate, ..mel::Config::preset("builder")? };
+    let mut config = mel::Config::preset("builder")?;
+    config.sample_rate = clip.sample_rate;
     let transform = mel::Transform::new_in(context, config.clone())?;
     Ok(picture::spectrogram(&transform.run(&clip.samples)?, &config))
 }
@@ -125,7 +126,7 @@ impl Trip {
         let speed = |time: Duration| {
             format!("{} ({:.1}x realtime)", duration::show(time), self.seconds / time.as_secs_f64().max(1e-9))
         };
-        let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames } = self.ledger;
+        let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames, .. } = self.ledger;
         for (what, found) in [
             ("sound", duration::show(Duration::from_secs_f64(self.seconds))),
             ("encoded in", speed(self.encoding)),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use melisma::Result;
 use melisma::audio::Clip;
 use melisma::audio::Meter;
-use melisma::synth::{BusConfig, Buses, Length, Performance, STYLES, Setup, balance, compose};
+use melisma::synth::{BusConfig, Length, Performance, STYLES, Setup, balance, compose};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
 
@@ -35,13 +35,12 @@ pub fn run(session: &Session) -> Result<Chapter> {
         let score = compose(style, SEED, f64::from(SECONDS))?;
         let bus = BusConfig::new(RATE);
         let length = Length::Samples(u64::from(SECONDS * RATE));
-        let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
+        let setup = Setup::new(bus).with_length(length).with_max_voices(256);
         // Samples, and twice more as a FLAC file and as text.
         let bytes = setup.bytes(&score) + score.bytes() + 3 * 8 * u64::from(SECONDS * RATE);
         let _memory = session.reserve(session.context()?.device(), "the step synth", bytes)?;
         let level = balance(setup, LUFS, |setup| Ok(play(Performance::new(&score, setup)?)?.1))?.gain;
-        let (clip, meter, voices) =
-            play(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
+        let (clip, meter, voices) = play(Performance::new(&score, setup.with_bus(bus.with_level(level)))?)?;
         let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         table.push([
             style.name.to_owned(),

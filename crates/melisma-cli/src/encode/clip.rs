@@ -69,7 +69,7 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
 }
 
 fn open(args: &EncodeArgs, input: &Path, config: &Config) -> Result<Stream> {
-    let target = Target { sample_rate: config.sampling_rate, channel: args.channel, rates: Rates::Recorded };
+    let target = Target::new(config.sampling_rate).with_channel(args.channel).with_rates(Rates::Recorded);
     match is_pipe(input) {
         true => Stream::live(std::io::stdin(), target),
         false => Stream::open(input, target),

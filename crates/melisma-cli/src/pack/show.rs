@@ -12,7 +12,7 @@ use crate::terminal;
 
 /// One file after packing.
 pub fn packed(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
-    let Packed { source_len, packed_len, encode_seconds } = *packed;
+    let Packed { source_len, packed_len, encode_seconds, .. } = *packed;
     json!({
         "output": path.display().to_string(), "bytes_in": source_len, "bytes_out": packed_len,
         "ratio": ratio(packed_len, source_len),

@@ -33,16 +33,12 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
             .with_hint("name a folder without a suffix"));
     }
     let part = Clips::shard(n, watch::shard(args.shard.as_deref())?);
-    let clips = Clips {
-        style,
-        first_seed: seed(piece::seed_text(args)),
-        seconds: args.seconds.unwrap_or(DEFAULT_SECONDS),
-        sample_rate: args.rate,
-        format: SampleFormat::from_name(&args.sample_format).unwrap_or_default(),
-        loudness: loudness(args)?,
-        folder: args.output.clone(),
-        existing: session.existing,
-    };
+    let clips = Clips::new(style, args.seconds.unwrap_or(DEFAULT_SECONDS), args.output.clone())
+        .with_first_seed(seed(piece::seed_text(args)))
+        .with_sample_rate(args.rate)
+        .with_format(SampleFormat::from_name(&args.sample_format).unwrap_or_default())
+        .with_loudness(loudness(args)?)
+        .with_existing(session.existing);
     let sample = clips.compose(part.start)?;
     let per_clip = voice_seconds(clips.take(&sample.score), args.rate);
     let n_clips = part.len() as u64;

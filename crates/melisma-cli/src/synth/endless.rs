@@ -30,7 +30,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     })?;
     let order = Order::new(session, args)?;
     let Length::Samples(n_samples) = order.length else { return Err(Error::invalid("--endless needs --seconds")) };
-    let config = EngineConfig { sample_rate: args.rate, ..EngineConfig::default() };
+    let config = EngineConfig::default().with_sample_rate(args.rate);
     let (mut music, _remote) = Endless::new(style, seed(piece::seed_text(args)), config)?;
     let mut sink = match Sink::create(&args.output, order.layout) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),

@@ -11,9 +11,6 @@ use super::sink::Layout;
 use crate::args::SynthArgs;
 use crate::session::Session;
 
-/// Voices at once; beyond that, the oldest voice is stolen.
-const MAX_VOICES: usize = 1024;
-
 /// The request.
 pub struct Order {
     pub output: PathBuf,
@@ -47,14 +44,13 @@ impl Order {
 
     /// The part of a score to record.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
-        let Setup { length, buses, max_voices, .. } = self.setup(1.0);
-        Take { score, length, buses, max_voices }
+        self.setup(1.0).take(score)
     }
 
     pub fn setup(&self, gain: f32) -> Setup {
-        let bus = BusConfig { level: gain, ..BusConfig::new(self.layout.sample_rate) };
+        let bus = BusConfig::new(self.layout.sample_rate).with_level(gain);
         let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
-        Setup { bus, length: self.length, max_voices: MAX_VOICES, buses }
+        Setup::new(bus).with_length(self.length).with_buses(buses)
     }
 }
 

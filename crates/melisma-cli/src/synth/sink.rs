@@ -31,7 +31,7 @@ impl Sink {
         let format = if is_pipe(path) { Format::Wav(layout.format) } else { Format::of(path, layout.format)? };
         let place = Place::open(path, layout.existing)?;
         let is_seekable = place.is_seekable();
-        let stereo = audio::Layout { sample_rate: layout.sample_rate, n_channels: 2 };
+        let stereo = audio::Layout::new(layout.sample_rate, 2);
         let open = if is_seekable { Writer::new } else { Writer::piped };
         let writer = open(place, format, stereo).map_err(|error| output::named(path, error))?;
         Ok(Self { name, is_seekable, writer })

@@ -21,7 +21,7 @@ pub fn populate<'py>(
     }
     let frames = frames.as_slice()?;
     // As fast as a call into the interpreter, so it is not released.
-    let library::Populated { levels: [coarse, middle, fine], valid } = library::populate(frames, codebook_size);
+    let library::Populated { levels: [coarse, middle, fine], valid, .. } = library::populate(frames, codebook_size);
     if valid != [true; 3] {
         return Err(raise(outside(frames, codebook_size)));
     }

@@ -30,16 +30,12 @@ impl Settings {
     fn clips(&self, folder: PathBuf, existing: Existing) -> Result<Clips> {
         let preset = self.preset.strip_prefix("preset:").unwrap_or(&self.preset);
         let unknown = || Error::invalid(format!("sample_format is `{}`: s16, s24 or f32", self.sample_format));
-        Ok(Clips {
-            style: Style::named(preset)?,
-            first_seed: seed(&self.seed),
-            seconds: self.seconds,
-            sample_rate: self.rate,
-            format: SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?,
-            loudness: self.loudness,
-            folder,
-            existing,
-        })
+        Ok(Clips::new(Style::named(preset)?, self.seconds, folder)
+            .with_first_seed(seed(&self.seed))
+            .with_sample_rate(self.rate)
+            .with_format(SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?)
+            .with_loudness(self.loudness)
+            .with_existing(existing))
     }
 }
 

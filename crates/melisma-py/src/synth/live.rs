@@ -41,7 +41,7 @@ impl PyStream {
     #[new]
     #[pyo3(signature = (preset=None, *, seed=0, rate=48_000))]
     fn new(py: Python<'_>, preset: Option<&str>, seed: u64, rate: u32) -> PyResult<Self> {
-        let config = EngineConfig { sample_rate: rate, ..EngineConfig::default() };
+        let config = EngineConfig::default().with_sample_rate(rate);
         let make = || -> Result<Music> {
             Ok(match preset {
                 Some(name) => Music::Endless(Box::new(Endless::new(Style::named(name)?, seed, config)?.0)),

@@ -7,7 +7,7 @@ use melisma::config::DeviceRequest;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory;
 use melisma::synth::{
-    self, BusConfig, Buses, Length, MAX_SECONDS, Performance, Recording, Score, Setup, Take, balance, choose_device,
+    self, BusConfig, Length, MAX_SECONDS, Performance, Recording, Score, Setup, balance, choose_device,
 };
 use melisma::{Error, ErrorKind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -19,9 +19,6 @@ use crate::error::raise;
 use crate::out;
 use crate::place::{self, Place};
 use crate::signal::Watch;
-
-/// Voices at once; beyond that, the oldest voice is stolen.
-const MAX_VOICES: usize = 1024;
 
 /// How a score is rendered.
 #[derive(FromPyObject)]
@@ -85,7 +82,7 @@ impl Order {
                 return Err(Error::invalid(format!("seconds is {seconds}: more than 0 and at most {MAX_SECONDS}")));
             }
         };
-        Ok(Setup { bus: BusConfig::new(self.rate), length, max_voices: MAX_VOICES, buses: Buses::Mix })
+        Ok(Setup::new(BusConfig::new(self.rate)).with_length(length))
     }
 
     /// The voices of `score`, if a GPU renders them.
@@ -94,8 +91,7 @@ impl Order {
         if request == DeviceRequest::Cpu {
             return Ok(None);
         }
-        let Setup { length, max_voices, buses, .. } = self.setup()?;
-        let take = Take { score, length, buses, max_voices };
+        let take = self.setup()?.take(score);
         // If the level is measured first, the CPU plays twice.
         let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
         let work = synth::voice_seconds(take, self.rate).map(|seconds| n_passes * seconds);
@@ -132,7 +128,7 @@ impl<'a> Player<'a> {
     ) -> PyResult<()> {
         let played = self
             .level(setup, loudness)
-            .and_then(|gain| self.play(Setup { bus: BusConfig { level: gain, ..setup.bus }, ..setup }, &mut take));
+            .and_then(|gain| self.play(setup.with_bus(setup.bus.with_level(gain)), &mut take));
         self.watch.settle(played)
     }
 

@@ -82,7 +82,7 @@ fn a_lead_that_grows_sends_its_blocks_at_once_and_one_that_shrinks_waits() {
 #[test]
 fn notes_are_announced_a_second_before_they_sound() {
     for name in ["focus", "bright"] {
-        let config = EngineConfig { sample_rate: 8_000, ..EngineConfig::default() };
+        let config = EngineConfig::default().with_sample_rate(8_000);
         let (mut music, _remote) = Endless::new(Style::named(name).unwrap(), 3, config).unwrap();
         let mut n_phrases = 0;
         while n_phrases < 2 {

@@ -30,7 +30,9 @@ impl Frames {
     pub(super) fn new(preset: Config) -> Result<Self> {
         let config = decibels(preset);
         let context = Context::builder().device(DeviceRequest::Cpu).threads(1).build()?;
-        let transform = Transform::new_in(&context, Config { framing: Framing::Snip, ..config.clone() })?;
+        let mut snipped = config.clone();
+        snipped.framing = Framing::Snip;
+        let transform = Transform::new_in(&context, snipped)?;
         Ok(Self { config, transform, waiting: Vec::new(), tail: Vec::new(), n_samples: 0, n_frames: 0 })
     }
 
@@ -114,20 +116,19 @@ impl Frames {
 
 /// A preset whose values are decibels of power, with 0 for a sine of full scale.
 pub(super) fn decibels(preset: Config) -> Config {
-    let sum: f64 = (0..preset.win_length).map(|n| preset.window.at(n, preset.win_length)).sum();
-    Config {
-        input_scale: 2.0 / sum,
-        power: 2,
-        epsilon: 0.0,
-        norm: Norm::None,
-        log: Log::Log10,
-        multiplier: 10.0,
-        floor: 10f64.powf(LOWEST_DB / 10.0),
-        offset: 0.0,
-        range: None,
-        dtype: OutputPrecision::F32,
-        ..preset
-    }
+    let mut config = preset;
+    let sum: f64 = (0..config.win_length).map(|n| config.window.at(n, config.win_length)).sum();
+    config.input_scale = 2.0 / sum;
+    config.power = 2;
+    config.epsilon = 0.0;
+    config.norm = Norm::None;
+    config.log = Log::Log10;
+    config.multiplier = 10.0;
+    config.floor = 10f64.powf(LOWEST_DB / 10.0);
+    config.offset = 0.0;
+    config.range = None;
+    config.dtype = OutputPrecision::F32;
+    config
 }
 
 /// Decibels as a byte.

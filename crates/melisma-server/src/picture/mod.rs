@@ -46,7 +46,9 @@ impl Picture {
     /// # Errors
     /// The rate is too low for the filters.
     pub fn at_rate(sample_rate: u32) -> Result<Self> {
-        Self::new(Config { sample_rate, ..Config::preset(PRESET)? })
+        let mut config = Config::preset(PRESET)?;
+        config.sample_rate = sample_rate;
+        Self::new(config)
     }
 
     /// Takes samples and returns the messages that they complete.

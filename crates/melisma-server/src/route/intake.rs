@@ -72,7 +72,7 @@ impl Choice {
             n_listed: 0,
             n_frameless: 0,
         };
-        Ok((intake, output, Layout { sample_rate: config.sampling_rate, n_channels: 1 }))
+        Ok((intake, output, Layout::new(config.sampling_rate, 1)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response};
-use melisma::synth::{BusConfig, Buses, Length, Performance, Setup, compose};
+use melisma::synth::{BusConfig, Length, Performance, Setup, compose};
 use tokio::runtime::Handle;
 
 use super::Call;
@@ -17,8 +17,6 @@ use crate::http::body::{Body, Lost, Pieces, Reply};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 
-/// The voices of `melisma synth`.
-const MAX_VOICES: usize = 1024;
 const DEFAULT_SECONDS: f64 = 60.0;
 
 pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<Reply, Failure> {
@@ -34,14 +32,9 @@ pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<R
     let length_s = length.unwrap_or(DEFAULT_SECONDS);
     let score = compose(&style, seed, length_s)?;
     let n_samples = (length_s * f64::from(sample_rate)).round().max(1.0) as u64;
-    let setup = Setup {
-        bus: BusConfig::new(sample_rate),
-        length: Length::Samples(n_samples),
-        max_voices: MAX_VOICES,
-        buses: Buses::Mix,
-    };
+    let setup = Setup::new(BusConfig::new(sample_rate)).with_length(Length::Samples(n_samples));
     let performance = Performance::new(&score, setup)?;
-    let layout = Layout { sample_rate, n_channels: 2 };
+    let layout = Layout::new(sample_rate, 2);
     let encoder = match format {
         Format::Wav => Encoder::sized(layout, n_samples)?,
         _ => Encoder::new(format, layout)?,

@@ -59,7 +59,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let ahead_ms = query.value("ahead", "10 to 500 ms", |text| text.parse().ok().filter(|ms| AHEAD_MS.contains(ms)))?;
     query.finish()?;
     app.check_open()?;
-    let (music, remote) = Endless::new(style, seed, EngineConfig { sample_rate, ..EngineConfig::default() })?;
+    let (music, remote) = Endless::new(style, seed, EngineConfig::default().with_sample_rate(sample_rate))?;
     let band = app.band()?;
     let is_full = band.admission().is_full();
     let limit = band.admission().limit();
@@ -70,7 +70,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let app = Arc::clone(app);
     tokio::spawn(async move {
         let Some((talk, ear)) = Talk::begin(app, call).await else { return };
-        let layout = Layout { sample_rate, n_channels: 2 };
+        let layout = Layout::new(sample_rate, 2);
         let listener = Listener { talk, remote, lead, layout, format, n_timed: Arc::default() };
         let (stop, stopped) = oneshot::channel();
         let ended = match race(listener.listen(ear, stop), listener.play(blocks, stopped)).await {

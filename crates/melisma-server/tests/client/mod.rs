@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::to_orpheus;
-use melisma::snac::{Codes, Engine, Model, Noise, slots};
+use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, slots};
 use melisma::{Device, Result};
 use melisma_server::batcher::{Batcher, Capacity, Setup};
 use melisma_server::encoder;
@@ -314,7 +314,7 @@ pub fn tokens(codes: &Codes) -> String {
 pub fn samples(codes: &Codes, noise: &Noise) -> Vec<f32> {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    Engine::new(&MODEL, &queue, &budget, 1).unwrap().decode(codes, noise).unwrap()
+    Engine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().decode(codes, noise).unwrap()
 }
 
 /// The audio of events, and the events that have none.

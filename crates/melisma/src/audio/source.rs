@@ -22,6 +22,7 @@ const RECORDED_HZ: RangeInclusive<u32> = 1_000..=768_000;
 /// The audio that is wanted from a file. A rate in Hz converts into the mix at that rate, from any
 /// rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Target {
     /// Samples per second.
     pub sample_rate: u32,
@@ -41,13 +42,26 @@ pub enum Rates {
     Recorded,
 }
 
-impl From<u32> for Target {
-    fn from(sample_rate: u32) -> Self {
+impl Target {
+    /// The mix at `sample_rate` Hz, from any rate.
+    pub fn new(sample_rate: u32) -> Self {
         Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
     }
-}
 
-impl Target {
+    /// The channel.
+    #[must_use]
+    pub fn with_channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// The rates that a file may have.
+    #[must_use]
+    pub fn with_rates(mut self, rates: Rates) -> Self {
+        self.rates = rates;
+        self
+    }
+
     /// Checks a file of `n_channels` channels at `sample_rate` Hz.
     pub(super) fn check(self, n_channels: usize, sample_rate: u32) -> Result<()> {
         self.channel.check(n_channels)?;
@@ -63,6 +77,7 @@ impl Target {
 
 /// Properties of a file, known before its samples are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Facts {
     /// Samples per second and channel in the file.
     pub sample_rate: u32,
@@ -133,9 +148,9 @@ impl Source {
     /// # Errors
     /// The file's format is unknown, the file is damaged or contradicts itself, it has no samples,
     /// it does not have the channel or a rate that is wanted, or it cannot be read.
-    pub fn open(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, target: Target) -> Result<Self> {
         let path = path.as_ref();
-        Self::with_length(path, target.into(), Reads::Direct, || Decoder::count(path))
+        Self::with_length(path, target, Reads::Direct, || Decoder::count(path))
     }
 
     /// Opens `path` and returns samples of `channel` at the file's own rate.
@@ -154,9 +169,9 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::open`]; also if the file's length has changed.
-    pub fn reopen(path: impl AsRef<Path>, target: impl Into<Target>, n_original: u64, reads: Reads) -> Result<Self> {
+    pub fn reopen(path: impl AsRef<Path>, target: Target, n_original: u64, reads: Reads) -> Result<Self> {
         let path = path.as_ref();
-        let source = Self::with_length(path, target.into(), reads, || Ok(n_original))?;
+        let source = Self::with_length(path, target, reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
             return Err(Error::truncated(message));

@@ -50,6 +50,7 @@ use precision::{Format, Request};
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The built-in default.
     Default,
@@ -82,6 +83,7 @@ impl fmt::Display for Origin {
 
 /// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Setting<T> {
     /// The value.
     pub value: T,
@@ -104,6 +106,7 @@ macro_rules! settings {
     ($($key:literal $field:ident : $type:ty = $default:expr, $doc:literal;)+) => {
         /// All settings, resolved.
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Config {
             /// The file that was read, if any.
             pub file: Option<PathBuf>,

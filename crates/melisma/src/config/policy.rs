@@ -26,6 +26,7 @@ pub enum Placement {
 
 /// Limits for TensorRT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TensorRt {
     /// Limit in bytes on the workspace of its tactics.
     pub workspace_bytes: u64,
@@ -33,6 +34,7 @@ pub struct TensorRt {
 
 /// The resolved settings that other modules act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Policy {
     /// Number formats.
     pub precision: Precision,

@@ -35,6 +35,7 @@ pub enum Request {
 
 /// How one kind of tensor is stored and computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Rule {
     /// The format in memory and files.
     pub storage: Format,
@@ -56,6 +57,7 @@ pub enum Lowering {
 
 /// The precision policy: one rule per kind of tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Precision {
     /// Synthesis, codec and all other audible data.
     pub audible: Rule,

@@ -4,6 +4,7 @@ use crate::text::word::words;
 
 /// The priority of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// Maximum speed: TensorRT or else the fastest engine, no chunking, all cores. A memory limit
     /// that would require chunking is rejected.

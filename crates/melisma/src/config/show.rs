@@ -8,6 +8,7 @@ use crate::text::table::{Align, Table};
 
 /// A key with its value and origin, ready to print.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Entry<'a> {
     /// The key; keys of a section are written `section.key`.
     pub key: &'static str,

@@ -27,6 +27,7 @@ pub(super) const INPUTS: &str = "inputs";
 
 /// The result of a build.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Files whose rows are all valid.
     pub files_ok: usize,

@@ -66,6 +66,7 @@ pub struct Counters {
 
 /// The counters at one point in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Files whose rows are all written.
     pub files: u64,

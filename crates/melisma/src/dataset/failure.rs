@@ -16,6 +16,7 @@ const BELOW_LIMIT: &str = "low-snr";
 
 /// One rejected file, as a line of `failures.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Failure {
     /// The file, as in the column `path`.
     pub path: String,
@@ -32,6 +33,7 @@ pub struct Failure {
 
 /// A failure with the file and the row that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RowFailure {
     /// The file's index among all inputs.
     pub file: u32,
@@ -53,6 +55,7 @@ pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
 /// What happened to the rows of a rejected file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Action {
     /// The file has no rows.
     Skipped,

@@ -16,6 +16,7 @@ const MAX_LINE: usize = 1 << 16;
 
 /// All input files, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inputs {
     /// The files to read.
     pub files: Arc<[Input]>,

@@ -31,6 +31,7 @@ const MAX_LINE: u64 = 16 << 20;
 
 /// The first line: the plan and the inputs that the journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Header {
     /// The format's version.
     pub journal: u32,
@@ -43,6 +44,7 @@ pub struct Header {
 
 /// The result of one batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Record {
     /// Ranges of rows: first and count.
     pub rows: Vec<(u32, u32)>,
@@ -67,6 +69,7 @@ pub struct Journal {
 
 /// The journal of an earlier run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Past {
     /// The header of that run.
     pub header: Header,

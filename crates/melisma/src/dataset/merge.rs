@@ -51,6 +51,7 @@ pub struct Merge<'a> {
 
 /// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Merged {
     /// Rows of the merged dataset.
     pub rows: u64,

@@ -24,6 +24,7 @@ const BAND: usize = 4096;
 
 /// A file that has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct File {
     /// Its index among all inputs.
     pub index: u32,
@@ -39,6 +40,7 @@ pub struct File {
 
 /// All rows of a dataset.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Plan {
     /// What the rows hold.
     pub feature: Feature,

@@ -4,6 +4,7 @@ use crate::{Error, ErrorKind};
 
 /// One segment of one file, or the tokens of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Row {
     /// The file's index in the plan.
     pub file: u32,
@@ -26,6 +27,7 @@ impl Row {
 /// The column `status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Status {
     /// The row is valid.
     Ok = 0,

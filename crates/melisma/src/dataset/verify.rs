@@ -21,6 +21,7 @@ const MAX_NAMED: usize = 1000;
 
 /// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Rows of the dataset.
     pub rows: u64,

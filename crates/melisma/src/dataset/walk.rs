@@ -22,6 +22,7 @@ const OTHER_AUDIO: &[&str] = &[
 
 /// A count of entries, and the first few names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Names {
     /// The number of entries.
     pub n: u64,
@@ -52,6 +53,7 @@ impl Names {
 
 /// Entries that were left out of folders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skipped {
     /// Audio files in unsupported formats, by suffix.
     pub formats: BTreeMap<String, Names>,

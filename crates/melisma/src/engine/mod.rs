@@ -112,6 +112,7 @@ pub trait Engine: Send {
 
 /// All nodes of one operator, added up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Operator {
     /// Its name.
     pub name: String,

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 /// An engine, as named by `--engine`, reports and cache entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum EngineName {
     /// The embedded engine, [`rten`](super::rten).
     Rten,

@@ -8,6 +8,7 @@ use crate::{DType, Error, Result};
 
 /// The inputs and outputs of a model, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ports {
     /// The inputs of a run.
     pub inputs: Vec<Port>,
@@ -59,6 +60,7 @@ impl Ports {
 
 /// An input or an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Port {
     /// Its name in the model.
     pub name: String,

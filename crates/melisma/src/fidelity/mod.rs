@@ -35,6 +35,7 @@ const BLOCK_FRAMES: usize = 64;
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Fidelity {
     /// The signal-to-noise ratio in dB; infinite if all samples are equal, `None` if the original is
     /// silent or empty.

@@ -6,6 +6,7 @@ use crate::{DType, Error, Result};
 
 /// The element type of a tensor in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoredType {
     /// A type that arrays support too.
     Array(DType),
@@ -18,6 +19,7 @@ pub enum StoredType {
 /// Element types that are listed and copied only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum Opaque {
     C64,
     F8E4M3,

@@ -9,6 +9,7 @@ use crate::{Error, Remedy, Result};
 /// The mel scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum MelScale {
     /// 2595 log10(1 + f / 700)
     Htk,
@@ -21,6 +22,7 @@ pub enum MelScale {
 /// How filters are scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Norm {
     /// To a height of 1.
     None,
@@ -31,6 +33,7 @@ pub enum Norm {
 /// The window function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Window {
     /// Periodic Hann.
     Hann,
@@ -45,6 +48,7 @@ pub enum Window {
 /// Where frames lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Framing {
     /// Frame t is centred on sample t hop; padded by n_fft / 2 on both sides.
     Center,
@@ -73,6 +77,7 @@ pub enum Padding {
 /// The logarithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Log {
     /// None: values stay linear.
     None,
@@ -85,6 +90,7 @@ pub enum Log {
 /// The precision of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum OutputPrecision {
     /// Half precision.
     F16,
@@ -105,6 +111,7 @@ impl OutputPrecision {
 /// All values; start from [`Config::preset`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The preset that the values started from.
     pub preset: String,

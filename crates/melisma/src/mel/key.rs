@@ -10,6 +10,7 @@ use crate::{Error, Remedy, Result};
 
 /// A key of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Key {
     /// Its name, as in [`Config`].
     pub name: &'static str,
@@ -21,6 +22,7 @@ pub struct Key {
 
 /// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Allowed {
     /// A number between two others.
     Between(f64, f64),

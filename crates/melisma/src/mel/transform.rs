@@ -18,6 +18,7 @@ pub struct Transform {
 
 /// A spectrogram in memory.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Spectrogram {
     /// `[F, T]`, or `[T, F]` for Kaldi.
     pub shape: [usize; 2],
@@ -27,11 +28,19 @@ pub struct Spectrogram {
 
 /// Values of either type.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Values {
     /// Half precision.
     F16(Vec<f16>),
     /// Single precision.
     F32(Vec<f32>),
+}
+
+impl Spectrogram {
+    /// A spectrogram of `shape`, in the order of [`Spectrogram::shape`].
+    pub fn new(shape: [usize; 2], values: Values) -> Self {
+        Self { shape, values }
+    }
 }
 
 impl Values {

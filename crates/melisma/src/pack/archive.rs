@@ -27,6 +27,7 @@ pub struct Archive<'a> {
 
 /// A tensor in a listing.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TensorInfo {
     /// The tensor as the source had it.
     pub entry: TensorEntry,

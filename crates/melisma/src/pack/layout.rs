@@ -18,6 +18,7 @@ const MAX_BAND: u64 = 64 << 20;
 /// A matrix divided into tiles. The last dimension is the columns, and the product of the others is
 /// the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// How elements are split into planes.
     pub split: Split,

@@ -44,6 +44,7 @@ impl<'a> Options<'a> {
 
 /// The result of packing.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Packed {
     /// Bytes of the source file.
     pub source_len: u64,

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 
 /// The machine's description in `doctor` and benchmark records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Machine {
     /// The operating system.
     pub os: String,

@@ -36,6 +36,7 @@ const SYSTEM_BYTES: [u64; 2] = [256 << 20, 2 << 30];
 /// The available memory of a machine and a device at one time, in bytes, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[doc(hidden)]
+#[non_exhaustive]
 pub struct Available {
     /// Total host memory.
     pub total: Option<u64>,
@@ -97,6 +98,7 @@ pub fn budget(limit: Limit, device: &Device) -> Budget {
 
 /// Memory held by all calls of one scope, per space in the order of [`Space::ALL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScopeUse {
     /// How many times the scope was left.
     pub calls: u64,
@@ -220,6 +222,7 @@ impl Drop for Scope {
 
 /// Current memory, peak and limit, per space and scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// The whole budget, per space.
     pub total: [Usage; 3],

@@ -7,6 +7,7 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The results of the check.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct SelfCheck {
     /// Rows, columns and steps of the product.
     pub size: usize,

@@ -6,6 +6,7 @@ use crate::{Error, Result};
 
 /// Keys of `config.json`, checked: every product that later code forms from them is small.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// Samples per second.
     pub sampling_rate: u32,

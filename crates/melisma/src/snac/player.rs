@@ -22,6 +22,7 @@ pub struct Player {
 
 /// Everything besides the codes that the samples of a stream depend on.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct DecodeOptions {
     /// The noise of its decoder blocks.
     pub noise: Noise,
@@ -32,6 +33,22 @@ pub struct DecodeOptions {
 impl From<Noise> for DecodeOptions {
     fn from(noise: Noise) -> Self {
         Self { noise, rounding: Rounding::Off }
+    }
+}
+
+impl DecodeOptions {
+    /// The noise of the decoder blocks.
+    #[must_use]
+    pub fn with_noise(mut self, noise: Noise) -> Self {
+        self.noise = noise;
+        self
+    }
+
+    /// How a GPU may round the factors of products.
+    #[must_use]
+    pub fn with_rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
+        self
     }
 }
 
@@ -48,7 +65,7 @@ impl Player {
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
     pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, options: impl Into<DecodeOptions>) -> Result<Self> {
         let DecodeOptions { noise, rounding } = options.into();
-        let options = EngineOptions { max_streams: 1, rounding };
+        let options = EngineOptions::new(1).with_rounding(rounding);
         match unless_reference(queue, || Engine::new(model, queue, budget, options))? {
             Some(engine) => Self::on(engine, noise),
             None => Ok(Self::reference(Stream::new(Arc::clone(model), noise))),

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 
 /// Levels of n frames, and whether all codes of a level exist in its codebook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Populated {
     /// `[n]`, `[2n]`, `[4n]`
     pub levels: [Vec<i32>; 3],

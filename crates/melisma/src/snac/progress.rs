@@ -2,6 +2,7 @@
 
 /// Where a stream stands, in samples from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Samples of all frames pushed so far.
     pub pushed: u64,

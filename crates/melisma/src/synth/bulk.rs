@@ -18,6 +18,7 @@ use crate::{Error, Result};
 
 /// The size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct BulkConfig {
     /// Phrases of a batch at most.
     pub n_mixes: usize,
@@ -25,6 +26,13 @@ pub struct BulkConfig {
     pub seconds: f64,
     /// Samples per second, 8,000 to 192,000.
     pub sample_rate: u32,
+}
+
+impl BulkConfig {
+    /// At most `n_mixes` phrases of `seconds` at `sample_rate`.
+    pub fn new(n_mixes: usize, seconds: f64, sample_rate: u32) -> Self {
+        Self { n_mixes, seconds, sample_rate }
+    }
 }
 
 /// Renders batches of phrases, each from its own beginning. On the CPU a phrase has the bits that an engine gives it.

@@ -9,6 +9,7 @@ const CHUNK: usize = 256;
 
 /// The settings of a bus.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct BusConfig {
     /// Samples per second.
     pub sample_rate: u32,
@@ -32,6 +33,34 @@ impl BusConfig {
             delay: DelaySettings::default(),
             reverb: ReverbSettings::default(),
         }
+    }
+
+    /// A gain on top of [`Parameter::Gain`], as a factor.
+    #[must_use]
+    pub fn with_level(mut self, level: f32) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// Where true peaks are stopped, in decibels; `None` for no limiter.
+    #[must_use]
+    pub fn with_ceiling_dbtp(mut self, ceiling_dbtp: Option<f64>) -> Self {
+        self.ceiling_dbtp = ceiling_dbtp;
+        self
+    }
+
+    /// The echoes.
+    #[must_use]
+    pub fn with_delay(mut self, delay: DelaySettings) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// The room.
+    #[must_use]
+    pub fn with_reverb(mut self, reverb: ReverbSettings) -> Self {
+        self.reverb = reverb;
+        self
     }
 }
 

@@ -17,6 +17,7 @@ const START_SECONDS: f64 = 0.5;
 
 /// What rendering costs on a device, copies included.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Cost {
     /// Seconds for any batch.
     pub fixed: f64,
@@ -25,6 +26,11 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// A cost of `fixed` seconds for any batch, and `per_voice_second` for every second of a voice.
+    pub fn new(fixed: f64, per_voice_second: f64) -> Self {
+        Self { fixed, per_voice_second }
+    }
+
     /// Measures a small and a larger batch on `device`.
     ///
     /// # Errors
@@ -59,6 +65,7 @@ impl Cost {
 
 /// A device, and why it was chosen.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DeviceChoice {
     /// The device.
     pub device: Device,

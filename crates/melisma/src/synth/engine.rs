@@ -5,50 +5,12 @@ use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::control::Glides;
 use super::effect::same_len;
+pub use super::engine_config::{Buses, EngineConfig, Path};
 use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range, check_rate};
 use super::event_queue::EventQueue;
 use super::instrument::Instrument;
 use super::parameter::Parameter;
 use super::patch::{self, Pitch, Touch};
-
-/// The size of an engine and how it works.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EngineConfig {
-    /// Samples per second, 8,000 to 192,000.
-    pub sample_rate: u32,
-    /// Notes that sound at once, 1 to 65,536. A note more fades the oldest out within 2 ms.
-    pub max_voices: usize,
-    /// Events that can wait, 1 to 2^24.
-    pub max_events: usize,
-    /// How voices are summed.
-    pub buses: Buses,
-    /// How voices are computed; the bits are the same.
-    pub path: Path,
-}
-
-/// How an engine sums its voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buses {
-    /// All together: the fastest.
-    Mix,
-    /// Each instrument on a bus of its own, for [`Engine::render_stems`]. The mix has the same bits.
-    Stems,
-}
-
-/// How an engine computes its voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Path {
-    /// Side by side in vectors.
-    Batched,
-    /// One after the other: the baseline for batching.
-    Single,
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix, path: Path::Batched }
-    }
-}
 
 /// One mix of voices. Everything is allocated when it is created; rendering allocates nothing, takes no lock and makes no
 /// system call.
@@ -212,7 +174,7 @@ impl Engine {
     /// The engine was made without stems, or the stems differ in length.
     pub fn render_stems(&mut self, stems: &mut [Stem<'_>; Instrument::ALL.len()]) -> Result<()> {
         if self.config.buses != Buses::Stems {
-            return Err(Error::invalid("the engine has no stems").with_hint("make it with `buses: Buses::Stems`"));
+            return Err(Error::invalid("the engine has no stems").with_hint("make it with `Buses::Stems`"));
         }
         let len = stems[0].left.len();
         if stems.iter().any(|stem| stem.left.len() != len || stem.right.len() != len) {

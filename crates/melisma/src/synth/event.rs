@@ -11,6 +11,7 @@ pub(super) const NO_NOTE: u64 = u64::MAX;
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Action {
     /// A note begins.
     Start {

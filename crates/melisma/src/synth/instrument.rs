@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A voice of the synthesiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Instrument {
     /// Slow chords: sine and saw, filtered, with motion.
     Pad,

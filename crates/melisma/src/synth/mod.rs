@@ -12,7 +12,7 @@
 //! A score, from notes to samples:
 //!
 //! ```
-//! use melisma::synth::{Buses, BusConfig, Instrument, Length, Note, Performance, Score, Setup};
+//! use melisma::synth::{BusConfig, Instrument, Length, Note, Performance, Score, Setup};
 //!
 //! let note = |instrument, start, key| {
 //!     Note { instrument, start, duration: 0.4, key, velocity: 0.7, pan: 0.0, channel: 0 }
@@ -20,7 +20,7 @@
 //! let notes = vec![note(Instrument::Bass, 0.0, 45), note(Instrument::Lead, 0.0, 69), note(Instrument::Lead, 0.5, 72)];
 //! let score = Score { tempo: 120.0, notes, ..Score::default() };
 //!
-//! let setup = Setup { bus: BusConfig::new(48_000), length: Length::Samples(48_000), max_voices: 16, buses: Buses::Mix };
+//! let setup = Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(48_000)).with_max_voices(16);
 //! let mut performance = Performance::new(&score, setup)?;
 //! let mut left = Vec::new();
 //! while let Some(block) = performance.next_block(None)? {
@@ -42,6 +42,7 @@ mod dry;
 pub mod effect;
 mod endless;
 mod engine;
+mod engine_config;
 mod event;
 mod event_queue;
 mod instrument;

@@ -8,6 +8,7 @@ use super::patch::{self, Pitch, Touch};
 
 /// A note with the samples at which it starts and is released.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct PlacedNote {
     /// What plays it.
     pub instrument: Instrument,

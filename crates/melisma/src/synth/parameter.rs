@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A control that can move while music plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Parameter {
     /// Gain of everything, linear, 0 to 1.
     Gain,

@@ -8,7 +8,7 @@ use super::engine::{Buses, EngineConfig, Path, Stem};
 use super::event::{Action, Event};
 use super::instrument::Instrument;
 use super::length::Length;
-use super::recording::Recording;
+use super::recording::{Recording, Take};
 use super::score::Score;
 use crate::Result;
 use crate::runtime::device::Queue;
@@ -24,6 +24,7 @@ const FADE_SECONDS: f64 = 1.0;
 
 /// How a score is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Setup {
     /// The bus, which also has the sample rate.
     pub bus: BusConfig,
@@ -56,12 +57,52 @@ pub struct Performance {
     most_voices: usize,
 }
 
+/// Voices at once unless others are asked for; beyond them, the oldest voice is stolen.
+pub(super) const MAX_VOICES: usize = 1024;
 /// Bytes of one voice in an engine, at most.
 const VOICE_BYTES: u64 = 1 << 10;
 /// Bytes of a bus's delay lines for each sample of a second, at most.
 const BUS_BYTES: u64 = 32;
 
 impl Setup {
+    /// The whole score through `bus`, with at most 1024 voices, without stems.
+    pub fn new(bus: BusConfig) -> Self {
+        Self { bus, length: Length::Whole, max_voices: MAX_VOICES, buses: Buses::Mix }
+    }
+
+    /// The part of `score` that is recorded to be played like this.
+    pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
+        Take { score, length: self.length, buses: self.buses, max_voices: self.max_voices }
+    }
+
+    /// The bus, which also has the sample rate.
+    #[must_use]
+    pub fn with_bus(mut self, bus: BusConfig) -> Self {
+        self.bus = bus;
+        self
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub fn with_length(mut self, length: Length) -> Self {
+        self.length = length;
+        self
+    }
+
+    /// The most voices at once.
+    #[must_use]
+    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
+        self.max_voices = max_voices;
+        self
+    }
+
+    /// Whether each instrument is also returned alone.
+    #[must_use]
+    pub fn with_buses(mut self, buses: Buses) -> Self {
+        self.buses = buses;
+        self
+    }
+
     /// About how many bytes of memory a performance of `score` holds, at most.
     pub fn bytes(&self, score: &Score) -> u64 {
         let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() as u64 } else { 0 };
@@ -75,6 +116,7 @@ impl Setup {
 
 /// The next part of a piece.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Block<'a> {
     /// The place of its first sample.
     pub at: u64,

@@ -12,6 +12,7 @@ use super::event::check_rate;
 use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
+use super::performance::MAX_VOICES;
 use super::score::Score;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
@@ -31,6 +32,7 @@ const BATCH_BYTES: usize = 256 << 20;
 
 /// The part of a piece that is recorded.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Take<'a> {
     /// The piece.
     pub score: &'a Score,
@@ -40,6 +42,34 @@ pub struct Take<'a> {
     pub buses: Buses,
     /// The most voices that may sound at once.
     pub max_voices: usize,
+}
+
+impl<'a> Take<'a> {
+    /// The whole of `score`, with at most 1024 voices, without stems. [`Setup::take`](super::Setup::take) is that of a setup.
+    pub fn new(score: &'a Score) -> Self {
+        Self { score, length: Length::Whole, buses: Buses::Mix, max_voices: MAX_VOICES }
+    }
+
+    /// How long it will be.
+    #[must_use]
+    pub fn with_length(mut self, length: Length) -> Self {
+        self.length = length;
+        self
+    }
+
+    /// Whether instruments are recorded alone as well.
+    #[must_use]
+    pub fn with_buses(mut self, buses: Buses) -> Self {
+        self.buses = buses;
+        self
+    }
+
+    /// The most voices that may sound at once.
+    #[must_use]
+    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
+        self.max_voices = max_voices;
+        self
+    }
 }
 
 /// The dry mix of a piece, and perhaps its stems.

@@ -38,6 +38,7 @@ pub struct Remote {
 
 /// A block as it was played.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Played<'a> {
     /// Counts blocks from 0.
     pub number: u64,

@@ -61,6 +61,7 @@ pub trait RangeSink: Send + Sync {
 
 /// The column to sort the table by; numbers sort largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Sort {
     /// Time excluding inner spans.
     SelfTime,

@@ -14,6 +14,7 @@ use crate::text::{duration, size};
 
 /// All calls of one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Row {
     /// The span's name.
     pub name: String,
@@ -39,6 +40,7 @@ pub struct Row {
 
 /// How busy a device was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Load {
     /// `cpu`, or a GPU as `cuda:N`.
     pub device: String,
@@ -55,6 +57,7 @@ pub struct Load {
 
 /// The results of a [`Collector`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// One row per name, in order of names.
     pub rows: Vec<Row>,

@@ -28,15 +28,12 @@ pub fn golden(name: &str) -> Model {
 
 /// A small model with odd rates and no noise.
 pub fn odd_rates(decoder_dim: usize) -> Config {
-    Config {
-        encoder_dim: 4,
-        encoder_rates: vec![3, 1, 5],
-        decoder_dim,
-        decoder_rates: vec![5, 1, 3],
-        vq_strides: vec![6, 3, 2],
-        noise: false,
-        ..Config::snac_24khz()
-    }
+    let mut config = Config::snac_24khz();
+    (config.encoder_dim, config.encoder_rates) = (4, vec![3, 1, 5]);
+    (config.decoder_dim, config.decoder_rates) = (decoder_dim, vec![5, 1, 3]);
+    config.vq_strides = vec![6, 3, 2];
+    config.noise = false;
+    config
 }
 
 /// Frames of codes that differ from seed to seed.

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{
-    Channel, Clip, Format, Layout, Rates, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
+    Channel, Clip, Format, Layout, Reads, Source, Target, Writer, flac, resample, resample_with, resampled_len,
 };
 use melisma::config::DeviceRequest;
 use melisma::mel::{self, MelScale, Spectrogram, Transform, Values, Window, filterbank, picture};
@@ -36,14 +36,14 @@ fn files_rates_and_channels() {
             writer.write(samples)
         });
         each!(calls, "Writer::new", sample_rate in RATES, n_channels in channels(), format in [Format::Wav(SampleFormat::S16), Format::Mp3, Format::Opus] => {
-            let layout = Layout { sample_rate, n_channels };
+            let layout = Layout::new(sample_rate, n_channels);
             let _ = Writer::piped(Vec::new(), format, layout).map(|mut writer| writer.write(few));
             let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout)?;
             writer.write(few)?;
             writer.seal().map(drop)
         });
         each!(calls, "Stretch::new", sample_rate in RATES, n_channels in channels(), speed in FLOATS => {
-            let mut stretch = Stretch::new(Layout { sample_rate, n_channels }, speed)?;
+            let mut stretch = Stretch::new(Layout::new(sample_rate, n_channels), speed)?;
             let n = stretch.push(samples).len();
             Ok::<_, Error>(n + stretch.finish().len())
         });
@@ -65,7 +65,7 @@ fn places_in_files() {
     let clip = Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.1; 160] };
     std::fs::write(&path, wav::encode(&clip, SampleFormat::S16).unwrap()).unwrap();
     each!(calls, "Source::reopen", sample_rate in RATES, n_original in PLACES, channel in COUNTS => {
-        let target = Target { sample_rate, channel: Channel::One(channel), rates: Rates::Any };
+        let target = Target::new(sample_rate).with_channel(Channel::One(channel));
         let _ = Source::open(&path, target).map(drop);
         let mut source = Source::reopen(&path, target, n_original, Reads::Direct)?;
         for first in PLACES {
@@ -87,7 +87,9 @@ fn spectrograms() {
     let mut calls = Calls::default();
     let context = Context::builder().device(DeviceRequest::Cpu).memory_limit(1 << 28).build().unwrap();
     let base = || mel::Config::preset("whisper-80").unwrap();
-    let mut check = |name: &str, n: usize, value: f64, config: mel::Config| {
+    let mut check = |name: &str, n: usize, value: f64, change: &dyn Fn(&mut mel::Config)| {
+        let mut config = base();
+        change(&mut config);
         calls.call(
             || format!("{name} {n} {value}"),
             || {
@@ -103,26 +105,29 @@ fn spectrograms() {
         );
     };
     for n in COUNTS {
-        check("n_fft", n, 0.0, mel::Config { n_fft: n, ..base() });
-        check("win_length", n, 0.0, mel::Config { win_length: n, ..base() });
-        check("hop_length", n, 0.0, mel::Config { hop_length: n, ..base() });
-        check("n_mels", n, 0.0, mel::Config { n_mels: n, ..base() });
-        check("power", n, 0.0, mel::Config { power: n as u8, ..base() });
-        check("all", n, 0.0, mel::Config { n_fft: n, win_length: n, hop_length: n, n_mels: n, ..base() });
+        check("n_fft", n, 0.0, &|config| config.n_fft = n);
+        check("win_length", n, 0.0, &|config| config.win_length = n);
+        check("hop_length", n, 0.0, &|config| config.hop_length = n);
+        check("n_mels", n, 0.0, &|config| config.n_mels = n);
+        check("power", n, 0.0, &|config| config.power = n as u8);
+        check("all", n, 0.0, &|config| {
+            (config.n_fft, config.win_length) = (n, n);
+            (config.hop_length, config.n_mels) = (n, n);
+        });
     }
     for rate in RATES {
-        check("sample_rate", rate as usize, 0.0, mel::Config { sample_rate: rate, ..base() });
+        check("sample_rate", rate as usize, 0.0, &|config| config.sample_rate = rate);
     }
     for value in FLOATS {
-        check("preemphasis", 0, value, mel::Config { preemphasis: value, ..base() });
-        check("input_scale", 0, value, mel::Config { input_scale: value, ..base() });
-        check("epsilon", 0, value, mel::Config { epsilon: value, ..base() });
-        check("f_min", 0, value, mel::Config { f_min: value, ..base() });
-        check("f_max", 0, value, mel::Config { f_max: Some(value), ..base() });
-        check("floor", 0, value, mel::Config { floor: value, ..base() });
-        check("multiplier", 0, value, mel::Config { multiplier: value, ..base() });
-        check("offset", 0, value, mel::Config { offset: value, ..base() });
-        check("range", 0, value, mel::Config { range: Some(value), ..base() });
+        check("preemphasis", 0, value, &|config| config.preemphasis = value);
+        check("input_scale", 0, value, &|config| config.input_scale = value);
+        check("epsilon", 0, value, &|config| config.epsilon = value);
+        check("f_min", 0, value, &|config| config.f_min = value);
+        check("f_max", 0, value, &|config| config.f_max = Some(value));
+        check("floor", 0, value, &|config| config.floor = value);
+        check("multiplier", 0, value, &|config| config.multiplier = value);
+        check("offset", 0, value, &|config| config.offset = value);
+        check("range", 0, value, &|config| config.range = Some(value));
     }
     for window in [Window::Hann, Window::Hamming, Window::Povey, Window::Rectangular] {
         each!(calls, "Window::at", n in COUNTS, len in COUNTS => window.at(n, len));
@@ -131,7 +136,7 @@ fn spectrograms() {
         each!(calls, "MelScale", value in FLOATS => (scale.mel(value), scale.hz(value)));
     }
     each!(calls, "picture::encode", f in COUNTS, t in COUNTS, value in FLOATS => {
-        let mel = Spectrogram { shape: [f, t], values: Values::F32(vec![float(value); 2]) };
+        let mel = Spectrogram::new([f, t], Values::F32(vec![float(value); 2]));
         (picture::encode(&mel, &base()).len(), picture::encode_plain(&mel, &base()).len())
     });
     each!(calls, "fidelity::Meter::new", rate in RATES => {

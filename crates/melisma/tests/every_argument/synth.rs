@@ -33,19 +33,19 @@ fn effects_and_buses() {
     limit();
     let mut calls = Calls::default();
     each!(calls, "Delay::new", time_s in FLOATS, feedback in FLOATS, rate in RATES => {
-        Delay::new(DelaySettings { time_s, feedback, cutoff_hz: 4000.0 }, rate)
+        Delay::new(DelaySettings::default().with_time_s(time_s).with_feedback(feedback).with_cutoff_hz(4000.0), rate)
     });
     each!(calls, "Delay::new cutoff", cutoff_hz in FLOATS, rate in RATES => {
-        let mut delay = Delay::new(DelaySettings { cutoff_hz, ..DelaySettings::default() }, rate)?;
+        let mut delay = Delay::new(DelaySettings::default().with_cutoff_hz(cutoff_hz), rate)?;
         COUNTS.into_iter().for_each(|n| delay.prefetch(n));
         delay.process(&mut [0.5; 70], &mut [0.5; 3]);
         Ok::<_, Error>(delay.tail_samples())
     });
     each!(calls, "Reverb::new", rt60_s in FLOATS, high in FLOATS, rate in RATES => {
-        Reverb::new(ReverbSettings { rt60_s, high, crossover_hz: 4000.0 }, rate)
+        Reverb::new(ReverbSettings::default().with_rt60_s(rt60_s).with_high(high).with_crossover_hz(4000.0), rate)
     });
     each!(calls, "Reverb::new crossover", crossover_hz in FLOATS, rate in RATES => {
-        let mut reverb = Reverb::new(ReverbSettings { crossover_hz, ..ReverbSettings::default() }, rate)?;
+        let mut reverb = Reverb::new(ReverbSettings::default().with_crossover_hz(crossover_hz), rate)?;
         COUNTS.into_iter().for_each(|n| reverb.prefetch(n));
         reverb.process(&mut [0.5; 70], &mut [0.5; 3]);
         Ok::<_, Error>(reverb.tail_samples())
@@ -55,13 +55,16 @@ fn effects_and_buses() {
         limiter.process(&mut [9.0; 70], &mut [0.5; 3]);
         Ok::<_, Error>(limiter.latency())
     });
+    each!(calls, "BusConfig::with_ceiling_dbtp", ceiling in FLOATS => {
+        Bus::new(BusConfig::new(48_000).with_ceiling_dbtp(Some(ceiling))).map(|bus| bus.latency())
+    });
     each!(calls, "Ramp::new", value in FLOATS, rate in RATES, target in FLOATS => {
         let mut ramp = Ramp::new(float(value), rate);
         ramp.set(float(target));
         ramp.next()
     });
     each!(calls, "Bus::new", rate in RATES, level in FLOATS, value in FLOATS => {
-        let mut bus = Bus::new(BusConfig { level: float(level), ..BusConfig::new(rate) })?;
+        let mut bus = Bus::new(BusConfig::new(rate).with_level(float(level)))?;
         Parameter::ALL.into_iter().for_each(|parameter| bus.set(parameter, float(value)));
         COUNTS.into_iter().for_each(|n| bus.prefetch(n));
         bus.process(&mut [0.5; 70], &mut [0.5; 3]);
@@ -83,7 +86,7 @@ fn engines_streams_and_captures() {
     let folder = tempfile::tempdir().unwrap();
     let queue = Device::cpu().unwrap().queue(&Budget::limited(1 << 28)).unwrap();
     each!(calls, "Engine::new", sample_rate in RATES, max_voices in COUNTS, max_events in COUNTS => {
-        let mut engine = Engine::new(EngineConfig { sample_rate, max_voices, max_events, ..EngineConfig::default() })?;
+        let mut engine = Engine::new(EngineConfig::default().with_sample_rate(sample_rate).with_max_voices(max_voices).with_max_events(max_events))?;
         sides(|_, _| ());
         engine.render(&mut [0.0; 70], &mut [0.0; 3]);
         engine.render_on(&queue, &mut [0.0; 3], &mut [0.0; 70]);
@@ -101,8 +104,8 @@ fn engines_streams_and_captures() {
         engine.render(&mut [0.0; 70], &mut [0.0; 70]);
     });
     each!(calls, "Stream::new", sample_rate in RATES, max_voices in COUNTS, level in FLOATS => {
-        let config = EngineConfig { sample_rate, max_voices, ..EngineConfig::default() };
-        let bus = BusConfig { level: float(level), ..BusConfig::new(sample_rate) };
+        let config = EngineConfig::default().with_sample_rate(sample_rate).with_max_voices(max_voices);
+        let bus = BusConfig::new(sample_rate).with_level(float(level));
         let _ = (Stream::new(config), Stream::dry(config));
         let (mut stream, _remote) = Stream::with_bus(config, bus)?;
         stream.render(&mut [0.0; 70], &mut [0.0; 3]);
@@ -114,7 +117,7 @@ fn engines_streams_and_captures() {
         capture.finish()
     });
     each!(calls, "Endless::new", sample_rate in RATES, seed in PLACES => {
-        let config = EngineConfig { sample_rate, ..EngineConfig::default() };
+        let config = EngineConfig::default().with_sample_rate(sample_rate);
         Endless::new(STYLES[0].clone(), seed, config)?.0.next_block().map(|block| block.left.len())
     });
     calls.end(400);
@@ -125,7 +128,9 @@ fn scores_and_performances() {
     limit();
     let mut calls = Calls::default();
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
-    let setup = |rate, length, max_voices, buses| Setup { bus: BusConfig::new(rate), length, max_voices, buses };
+    let setup = |rate, length, max_voices, buses| {
+        Setup::new(BusConfig::new(rate)).with_length(length).with_max_voices(max_voices).with_buses(buses)
+    };
     let lengths = || [Length::Whole].into_iter().chain(PLACES.map(Length::Samples));
     each!(calls, "Performance::new", rate in RATES, length in lengths(), max_voices in COUNTS => {
         let setup = setup(rate, length, max_voices, Buses::Stems);
@@ -138,7 +143,7 @@ fn scores_and_performances() {
     });
     each!(calls, "record", rate in RATES, length in lengths(), max_voices in COUNTS => {
         let score = score(NOTE);
-        let take = Take { score: &score, length, buses: Buses::Mix, max_voices };
+        let take = Take::new(&score).with_length(length).with_max_voices(max_voices);
         let _ = voice_seconds(take, rate);
         let recording = record(&device, &budget, rate, &[take])?.pop().map(Arc::new).unwrap();
         let setup = setup(rate, length, max_voices, Buses::Mix);
@@ -168,7 +173,7 @@ fn scores_and_performances() {
     });
     each!(calls, "Level::gain_db", gain in FLOATS => Level { gain: float(gain), is_limited: false }.gain_db());
     each!(calls, "Cost::of", fixed in FLOATS, per_voice_second in FLOATS, seconds in FLOATS => {
-        Cost { fixed, per_voice_second }.of(seconds)
+        Cost::new(fixed, per_voice_second).of(seconds)
     });
     each!(calls, "choose_device", seconds in FLOATS => {
         use melisma::config::{DeviceRequest, Threads};
@@ -183,10 +188,10 @@ fn phrases_and_batches() {
     let mut calls = Calls::default();
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
     each!(calls, "PhraseRenderer::new", sample_rate in RATES, seconds in FLOATS, max_voices in [0, 1, 64, usize::MAX] => {
-        PhraseRenderer::new(EngineConfig { sample_rate, max_voices, ..EngineConfig::default() }, seconds)
+        PhraseRenderer::new(EngineConfig::default().with_sample_rate(sample_rate).with_max_voices(max_voices), seconds)
     });
     each!(calls, "BulkRenderer::new", n_mixes in COUNTS, seconds in FLOATS, sample_rate in RATES => {
-        let mut renderer = BulkRenderer::new(&device, &budget, BulkConfig { n_mixes, seconds, sample_rate })?;
+        let mut renderer = BulkRenderer::new(&device, &budget, BulkConfig::new(n_mixes, seconds, sample_rate))?;
         renderer.render(&[Phrase { seconds, ..Phrase::default() }]).map(<[f32]>::len)
     });
     each!(calls, "Phrase::place", at in PLACES, rate in RATES, onset in FLOATS => {
@@ -239,16 +244,7 @@ fn composers_and_clips() {
     let folder = tempfile::tempdir().unwrap();
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
     each!(calls, "Clips", seconds in [-1.0, 0.0, 0.1, 1e300, f64::NAN], sample_rate in RATES, index in [0, 1, u32::MAX] => {
-        let clips = Clips {
-            style: STYLES[0].clone(),
-            first_seed: u64::MAX,
-            seconds,
-            sample_rate,
-            format: melisma::audio::wav::SampleFormat::S16,
-            loudness: Some(seconds),
-            folder: folder.path().to_owned(),
-            existing: Existing::Replace,
-        };
+        let clips = Clips::new(STYLES[0].clone(), seconds, folder.path().to_owned()).with_first_seed(u64::MAX).with_sample_rate(sample_rate).with_format(melisma::audio::wav::SampleFormat::S16).with_loudness(seconds).with_existing(Existing::Replace);
         let _ = clips.setup(float(seconds));
         let clip = clips.compose(index)?;
         let _ = clips.bytes(&clip);

@@ -35,7 +35,7 @@ const MAX_CHANNELS: usize = 32;
 /// use melisma::audio::Layout;
 /// use melisma::audio::stretch::Stretch;
 ///
-/// let layout = Layout { sample_rate: 24_000, n_channels: 1 };
+/// let layout = Layout::new(24_000, 1);
 /// let mut stretch = Stretch::new(layout, 1.25)?;
 /// let mut faster = Vec::new();
 /// for chunk in vec![0.1; 24_000].chunks(1000) {

@@ -48,6 +48,7 @@ impl Bytes for [u8] {
 
 /// The encoding of a sample in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Coding {
     /// Little-endian numbers.
     Little(SampleFormat),
@@ -79,6 +80,7 @@ impl Coding {
 
 /// A header that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// Samples per second and channel.
     pub sample_rate: u32,

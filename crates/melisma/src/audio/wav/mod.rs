@@ -29,6 +29,7 @@ pub use write::{Writer, encode};
 
 /// How a sample is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum SampleFormat {
     /// 8-bit unsigned integers.
     U8,

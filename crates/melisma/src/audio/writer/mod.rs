@@ -17,6 +17,7 @@ use crate::{Error, Result};
 
 /// A format that audio is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// WAV, or RF64 beyond 4 GiB.
     Wav(SampleFormat),
@@ -61,6 +62,7 @@ impl Format {
 
 /// The rate and the channels of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// Samples per second and channel.
     pub sample_rate: u32,
@@ -68,12 +70,19 @@ pub struct Layout {
     pub n_channels: usize,
 }
 
+impl Layout {
+    /// `n_channels` channels at `sample_rate` Hz.
+    pub fn new(sample_rate: u32, n_channels: usize) -> Self {
+        Self { sample_rate, n_channels }
+    }
+}
+
 /// Writes one stream of audio while it comes.
 ///
 /// ```
 /// use melisma::audio::{Format, Layout, Writer};
 ///
-/// let layout = Layout { sample_rate: 24_000, n_channels: 1 };
+/// let layout = Layout::new(24_000, 1);
 /// let mut writer = Writer::piped(Vec::new(), Format::Opus, layout)?;
 /// writer.write(&[0.1; 24_000])?;
 /// let bytes = writer.finish()?;

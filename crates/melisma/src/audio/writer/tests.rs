@@ -45,7 +45,7 @@ fn decode(format: Format, bytes: &[u8]) -> Clip {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip");
     std::fs::write(&path, bytes).unwrap();
-    let facts = Source::open(&path, 48_000).unwrap().facts().clone();
+    let facts = Source::open(&path, Target::new(48_000)).unwrap().facts().clone();
     let channels: Vec<Vec<f32>> = (0..facts.n_channels)
         .map(|index| {
             let channel = Channel::One(index);

@@ -56,6 +56,7 @@ pub struct Supply {
 
 /// What limits a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limit {
     /// The machines compute all the time.
     Computing,
@@ -81,6 +82,7 @@ impl Limit {
 
 /// The forecast of a job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Forecast {
     /// Machines that work.
     pub machines: u64,

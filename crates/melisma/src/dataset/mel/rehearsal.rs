@@ -22,6 +22,7 @@ use crate::{Error, Result};
 
 /// The result of a rehearsal.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Rehearsal {
     /// Rows that were processed.
     pub segments: usize,

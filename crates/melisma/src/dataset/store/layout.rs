@@ -60,6 +60,7 @@ impl From<DType> for ColumnType {
 
 /// One column, with a value of `shape` per entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Column {
     /// The name.
     pub name: String,
@@ -90,6 +91,7 @@ impl Column {
 
 /// The header of a dataset.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Layout {
     /// The number of rows.
     pub n_rows: u64,

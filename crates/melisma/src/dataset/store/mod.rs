@@ -24,6 +24,7 @@ const EXPECTED: &str = "name a dataset that Melisma built";
 
 /// The file format of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// One HDF5 file.
     Hdf5,

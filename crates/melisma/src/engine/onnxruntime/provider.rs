@@ -15,6 +15,7 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The hardware that a session computes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Provider {
     /// The CPU.
     Cpu,

@@ -22,6 +22,7 @@ const METADATA: &str = "__metadata__";
 
 /// A tensor as described by the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TensorEntry {
     /// Its name.
     pub name: String,
@@ -47,6 +48,7 @@ impl TensorEntry {
 
 /// The header of a file whose size is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// The tensors in the order of their bytes.
     pub tensors: Vec<TensorEntry>,

@@ -16,6 +16,7 @@ const MOST_SET_ASIDE: usize = 8;
 
 /// An entry in a listing.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Listed {
     /// Its key, or the name of a foreign file in the folder.
     pub name: String,

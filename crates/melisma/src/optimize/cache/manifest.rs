@@ -23,6 +23,7 @@ const MAX_BYTES: u64 = 8 << 20;
 /// The description of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Manifest {
     /// [`VERSION`]
     pub version: u32,
@@ -43,6 +44,7 @@ pub struct Manifest {
 /// A file of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct FileEntry {
     /// Length of the file.
     pub bytes: u64,
@@ -53,6 +55,7 @@ pub struct FileEntry {
 /// Some elements of one output, for inputs generated from the seed in the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Sample {
     /// The output's name.
     pub name: String,

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why the cache has no matching entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Miss {
     /// No engine is cached for the model.
     Unknown,

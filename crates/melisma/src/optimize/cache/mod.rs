@@ -65,6 +65,7 @@ pub enum Found {
 
 /// A checked entry.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// The folder with its files.
     pub folder: PathBuf,
@@ -86,11 +87,19 @@ pub struct Uncached {
 /// The result of a builder, besides the files that it wrote.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(hidden)]
+#[non_exhaustive]
 pub struct Built {
     /// How to use the files, and what was measured.
     pub plan: Value,
     /// Outputs that the engine must reproduce.
     pub self_check: Vec<Sample>,
+}
+
+impl Built {
+    /// Files that are used by `plan`, with outputs that the engine must reproduce.
+    pub fn new(plan: Value, self_check: Vec<Sample>) -> Self {
+        Self { plan, self_check }
+    }
 }
 
 impl Cache {

@@ -8,6 +8,7 @@ use crate::{DType, Error, ErrorKind, Result};
 
 /// The error of outputs against their reference, over all outputs and input sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Accuracy {
     /// The largest absolute difference.
     pub max_abs: f64,

@@ -15,6 +15,7 @@ use crate::{Error, Remedy, Result};
 /// How far precision may drop. A lower precision wins only if it is clearly faster and within the
 /// tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Wanted {
     /// Not at all.
     Fp32,
@@ -84,6 +85,7 @@ words!(
 
 /// One way to run a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The engine.
     pub engine: EngineName,
@@ -98,6 +100,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// `engine` with weights in `precision` on `threads` CPU threads, in pieces of `chunk`.
+    pub fn new(engine: EngineName, precision: Format, threads: usize, chunk: Chunk) -> Self {
+        Self { engine, precision, threads, chunk }
+    }
+
     /// The options for the engine.
     pub fn options(&self) -> Options {
         Options { threads: self.threads, precision: self.precision, ..Options::default() }

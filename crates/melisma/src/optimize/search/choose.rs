@@ -37,6 +37,7 @@ pub struct Subject<'a> {
 }
 
 /// An engine that is ready to run, and why it was chosen.
+#[non_exhaustive]
 pub struct Chosen {
     /// The engine.
     pub engine: Box<dyn Engine>,
@@ -50,6 +51,7 @@ pub struct Chosen {
 
 /// The origin of a cached engine.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Cached {
     /// The entry's key.
     pub key: String,

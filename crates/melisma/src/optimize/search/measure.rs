@@ -6,6 +6,7 @@ use super::{Accuracy, Candidate};
 
 /// Seconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Latency {
     /// Median.
     pub p50: f64,
@@ -32,6 +33,7 @@ impl Latency {
 
 /// A candidate and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Measured {
     /// The candidate.
     #[serde(flatten)]
@@ -45,6 +47,7 @@ pub struct Measured {
 /// Why a candidate cannot be chosen. Reports store only the text: a refusal read back is `Failed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Refusal {
     /// It exceeds its memory bound.
     Memory(String),
@@ -83,6 +86,7 @@ impl std::fmt::Display for Refusal {
 
 /// The measurements of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Time from the file to an engine that is ready to run.
     pub load_seconds: f64,

@@ -22,6 +22,7 @@ const SELF_CHECK_TOLERANCE: f32 = 1e-4;
 
 /// The result of a search.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The measurements from when the engine was built.
     pub report: Report,

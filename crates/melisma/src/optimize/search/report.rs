@@ -11,6 +11,7 @@ use crate::{Error, Result};
 
 /// The shape of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct InputShape {
     /// The input's name.
     pub name: String,
@@ -31,6 +32,7 @@ impl InputShape {
 
 /// The winner and all candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The name of the model file when the engine was built.
     pub model_name: String,

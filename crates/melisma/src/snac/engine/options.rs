@@ -9,6 +9,7 @@ pub(super) const MAX_STREAMS: usize = 1 << 16;
 
 /// The size of an [`Engine`](super::Engine), and how exact it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EngineOptions {
     /// Streams at one time, at most 65536.
     pub max_streams: usize,
@@ -16,9 +17,17 @@ pub struct EngineOptions {
     pub rounding: Rounding,
 }
 
-impl From<usize> for EngineOptions {
-    fn from(max_streams: usize) -> Self {
+impl EngineOptions {
+    /// At most `max_streams` streams at one time, without rounding.
+    pub fn new(max_streams: usize) -> Self {
         Self { max_streams, rounding: Rounding::Off }
+    }
+
+    /// How a GPU may round the factors of products.
+    #[must_use]
+    pub fn with_rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
+        self
     }
 }
 

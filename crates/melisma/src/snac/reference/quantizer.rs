@@ -19,6 +19,7 @@ pub struct Quantizer {
 
 /// A code that the encoder chose.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Choice {
     /// The code.
     pub code: i32,

@@ -14,6 +14,7 @@ const WINDOW_FRAMES: usize = 4;
 
 /// A comparison of samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Seam {
     /// Samples compared.
     pub n_samples: usize,

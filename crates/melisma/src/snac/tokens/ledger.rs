@@ -2,6 +2,7 @@
 
 /// The account of all tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ledger {
     /// Tokens that went into a frame.
     pub accepted: u64,

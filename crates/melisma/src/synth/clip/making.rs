@@ -22,6 +22,7 @@ const FILE_BYTES: u64 = 1 << 19;
 
 /// Sums over clips, and the most voices in any of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Total {
     /// Clips that an earlier run made.
     pub kept: u64,

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::bus::BusConfig;
 use super::composer::{Style, compose};
-use super::engine::Buses;
 use super::length::Length;
 use super::level::{Level, balance};
 use super::performance::{Performance, Setup};
@@ -28,11 +27,9 @@ use crate::{Error, Remedy, Result};
 
 pub use making::Total;
 
-/// Voices at once; beyond that, the oldest voice is stolen.
-const MAX_VOICES: usize = 1024;
-
 /// A set of clips.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Clips {
     /// The style that every clip varies.
     pub style: Style,
@@ -72,6 +69,55 @@ struct Rendered {
 }
 
 impl Clips {
+    /// Clips of `seconds` in `folder`, from seed 0 on, at 48 kHz and their own level. Existing clips stay.
+    pub fn new(style: Style, seconds: f64, folder: impl Into<PathBuf>) -> Self {
+        Self {
+            style,
+            first_seed: 0,
+            seconds,
+            sample_rate: 48_000,
+            format: SampleFormat::default(),
+            loudness: None,
+            folder: folder.into(),
+            existing: Existing::Refuse,
+        }
+    }
+
+    /// The seed of the first clip.
+    #[must_use]
+    pub fn with_first_seed(mut self, first_seed: u64) -> Self {
+        self.first_seed = first_seed;
+        self
+    }
+
+    /// Samples per second.
+    #[must_use]
+    pub fn with_sample_rate(mut self, sample_rate: u32) -> Self {
+        self.sample_rate = sample_rate;
+        self
+    }
+
+    /// The samples in the files.
+    #[must_use]
+    pub fn with_format(mut self, format: SampleFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The loudness in LUFS.
+    #[must_use]
+    pub fn with_loudness(mut self, loudness: impl Into<Option<f64>>) -> Self {
+        self.loudness = loudness.into();
+        self
+    }
+
+    /// Whether existing clips may be replaced.
+    #[must_use]
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
+        self
+    }
+
     /// Composes the clip `index`.
     ///
     /// # Errors
@@ -85,15 +131,14 @@ impl Clips {
 
     /// The part of a clip's score that is recorded.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
-        let Setup { length, buses, max_voices, .. } = self.setup(1.0);
-        Take { score, length, buses, max_voices }
+        self.setup(1.0).take(score)
     }
 
     /// How a clip is played at a gain.
     pub fn setup(&self, gain: f32) -> Setup {
-        let bus = BusConfig { level: gain, ..BusConfig::new(self.sample_rate) };
+        let bus = BusConfig::new(self.sample_rate).with_level(gain);
         let length = Length::Samples((self.seconds * f64::from(self.sample_rate)).round().max(1.0) as u64);
-        Setup { bus, length, max_voices: MAX_VOICES, buses: Buses::Mix }
+        Setup::new(bus).with_length(length)
     }
 
     fn audio(&self, clip: &Clip) -> PathBuf {

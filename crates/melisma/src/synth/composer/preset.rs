@@ -12,6 +12,7 @@ use crate::{Error, Result};
 
 /// The settings of a composer. Shares are in percent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Style {
     /// Its name.
     pub name: &'static str,

@@ -15,6 +15,7 @@ const RUN: usize = 256;
 
 /// The settings of the echoes.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct DelaySettings {
     /// Seconds from one to the next, 0.001 to 2.
     pub time_s: f64,
@@ -27,6 +28,29 @@ pub struct DelaySettings {
 impl Default for DelaySettings {
     fn default() -> Self {
         Self { time_s: 0.375, feedback: 0.4, cutoff_hz: 4000.0 }
+    }
+}
+
+impl DelaySettings {
+    /// Seconds from one echo to the next, 0.001 to 2.
+    #[must_use]
+    pub fn with_time_s(mut self, time_s: f64) -> Self {
+        self.time_s = time_s;
+        self
+    }
+
+    /// The share that comes again, 0 to 0.95.
+    #[must_use]
+    pub fn with_feedback(mut self, feedback: f64) -> Self {
+        self.feedback = feedback;
+        self
+    }
+
+    /// The low-pass that each echo passes.
+    #[must_use]
+    pub fn with_cutoff_hz(mut self, cutoff_hz: f64) -> Self {
+        self.cutoff_hz = cutoff_hz;
+        self
     }
 }
 

@@ -29,6 +29,7 @@ const FED: [f32; N] = [1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0];
 
 /// The settings of the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct ReverbSettings {
     /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
     pub rt60_s: f64,
@@ -41,6 +42,29 @@ pub struct ReverbSettings {
 impl Default for ReverbSettings {
     fn default() -> Self {
         Self { rt60_s: 2.8, high: 0.35, crossover_hz: 4500.0 }
+    }
+}
+
+impl ReverbSettings {
+    /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
+    #[must_use]
+    pub fn with_rt60_s(mut self, rt60_s: f64) -> Self {
+        self.rt60_s = rt60_s;
+        self
+    }
+
+    /// The share of that time for high frequencies, 0.05 to 1.
+    #[must_use]
+    pub fn with_high(mut self, high: f64) -> Self {
+        self.high = high;
+        self
+    }
+
+    /// Where high frequencies begin.
+    #[must_use]
+    pub fn with_crossover_hz(mut self, crossover_hz: f64) -> Self {
+        self.crossover_hz = crossover_hz;
+        self
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 
 /// The next samples of a stream whose length is known.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Piece<'a> {
     /// The stream.
     pub stream: StreamId,
@@ -16,6 +17,13 @@ pub struct Piece<'a> {
     pub samples: &'a [f32],
     /// Samples of the whole stream.
     pub n_samples: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// The next `samples` of `stream`, which has `n_samples` in all.
+    pub fn new(stream: StreamId, samples: &'a [f32], n_samples: usize) -> Self {
+        Self { stream, samples, n_samples }
+    }
 }
 
 impl EncodeEngine {
