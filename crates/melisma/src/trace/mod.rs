@@ -96,5 +96,6 @@ words!(
     }
 );
 
-#[cfg(all(test, feature = "trace"))]
+#[cfg(test)]
+#[cfg(feature = "trace")]
 mod tests;
