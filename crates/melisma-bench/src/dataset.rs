@@ -82,7 +82,7 @@ fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
             copied.rate("dataset/pinned copies to the device", "GB/s", COPIED as f64 / 1e9),
             reading,
         ]);
-        let batch = Techniques { segments_per_buffer: Some(128), ..Techniques::default() };
+        let batch = Techniques::default().with_segments_per_buffer(128);
         let times = (0..RUNS).map(|_| Ok(1.0 / run(place, corpus, &batch)?.steady_rows_per_second.max(1e-9)));
         let times = of_times(times.collect::<Result<_>>()?);
         rows.push(times.rate("dataset/build, batches of 128", "files/s", 1.0));
@@ -143,15 +143,10 @@ fn merged(place: Place<'_>, corpus: &Corpus) -> Result<Row> {
         whole.with_shard(index, n_shards).build()?;
     }
     let output = corpus.folder().join("merged.h5");
-    let merge = Merge {
-        shards: &shards,
-        output: &output,
-        store: StoreKind::Hdf5,
-        existing: Existing::Replace,
-        missing: Missing::Allow,
-        threads: available_threads(),
-        budget: place.memory.budget(),
-    };
+    let merge = Merge::new(&shards, &output, StoreKind::Hdf5, place.memory.budget())
+        .with_existing(Existing::Replace)
+        .with_missing(Missing::Allow)
+        .with_threads(available_threads());
     let mut times = Vec::new();
     for _ in 0..RUNS {
         let start = Instant::now();

@@ -23,7 +23,9 @@ use melisma::format::npy;
 use melisma::onnx::Model;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::search::{self, Content, Given, Outcome, Request, Requirements, Search, Sets, Wanted, Worker};
+use melisma::optimize::search::{
+    self, Content, Given, Outcome, Request, Requested, Requirements, Search, Sets, Worker,
+};
 use melisma::output::{self, Existing};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
@@ -80,7 +82,7 @@ fn config(profile: &str, threads: usize) -> Result<Config> {
         ("profile", "--profile", profile.to_owned()),
         ("threads", "--threads", threads.to_string()),
     ];
-    Config::load(&Sources { flags, ..Sources::default() })
+    Config::load(&Sources::default().with_flags(flags))
 }
 
 fn worker() -> Result<Worker> {
@@ -95,7 +97,7 @@ fn subjects(folder: &Path) -> Result<Vec<Subject>> {
     let fetched = peer(PEERS, &["models", &cache.join("models").display().to_string()]);
     let fetched: BTreeMap<String, Fetched> =
         fetched.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
-    let given = |(name, path): (String, PathBuf)| Given { name, content: Content::File(path) };
+    let given = |(name, path): (String, PathBuf)| Given::new(name, Content::File(path));
     let mut subjects: Vec<Subject> = fetched
         .into_iter()
         .map(|(name, Fetched { path, inputs })| Subject { name, path, inputs: inputs.into_iter().map(given).collect() })
@@ -112,20 +114,17 @@ fn built(name: &str, model: Model, inputs: Vec<Given>, folder: &Path) -> Result<
     Ok(Subject { name: name.to_owned(), path, inputs })
 }
 
-fn request(subject: &Subject) -> Request {
-    Request {
-        model: subject.path.clone(),
-        inputs: subject.inputs.clone(),
-        requirements: Requirements { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
-        calibrate: None,
-    }
+fn request(subject: &Subject, config: &Config) -> Result<Request> {
+    let requested = Requested::default().with_precision("fp32").with_tolerance(1e-3).with_engine("auto");
+    let requirements = Requirements::new(config, requested)?;
+    Ok(Request::new(subject.path.clone(), requirements).with_inputs(subject.inputs.clone()))
 }
 
 fn of_model(subject: &Subject, config: &Config, folder: &Path, budget: &Budget) -> Result<Vec<Row>> {
-    let request = request(subject);
+    let request = request(subject, config)?;
     let files = input_files(&request, subject, folder)?;
-    let cache = Cache::open(Some(folder), Options { limit_bytes: u64::MAX, threads: config.threads.value.count() });
-    let search = Search { config, budget, cache, worker: worker()?, free_bytes: None, say: &|_| {} };
+    let cache = Cache::open(Some(folder), Options::new(u64::MAX).with_threads(config.threads.value.count()));
+    let search = Search::new_in(cache, config, budget, worker()?).with_free_bytes(None);
     let before = onnxruntime(subject, &files);
     let begin = Instant::now();
     let outcome = search.optimize(&request)?;
@@ -164,7 +163,7 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
     let mut seconds = Vec::new();
     for _ in 0..5 {
         let begin = Instant::now();
-        let subject = search::Subject { path: &request.model, model: Cow::Borrowed(&model), values };
+        let subject = search::Subject::new(&request.model, Cow::Borrowed(&model), values);
         let mut chosen = search.choose(&request.requirements, subject)?;
         if chosen.cached.is_none() {
             return Err(Error::new(melisma::ErrorKind::Check, format!("{name}: the engine was not cached")));

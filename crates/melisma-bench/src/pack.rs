@@ -71,7 +71,12 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
 
 fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
-    pack::pack(&source, &mut packed, &Options { tile_size, threads, ..Options::new(&Budget::unlimited()) }, &|_| {})?;
+    pack::pack(
+        &source,
+        &mut packed,
+        &Options::new(&Budget::unlimited()).with_tile_size(tile_size).with_threads(threads),
+        &|_| {},
+    )?;
     Ok(packed)
 }
 

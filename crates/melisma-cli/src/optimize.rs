@@ -40,7 +40,10 @@ pub fn work(spec: &Path) -> Result<()> {
 
 /// The request that the flags describe.
 pub fn asked(args: &RequirementArgs) -> Requested<'_> {
-    Requested { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) }
+    Requested::default()
+        .with_precision(args.precision.as_deref())
+        .with_tolerance(args.tolerance)
+        .with_engine(args.engine.as_str())
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
@@ -50,7 +53,7 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
         return Err(Error::invalid(format!("--input: `{}` is given twice", given.name)));
     }
-    Ok(Request { model: args.model.clone(), inputs, requirements, calibrate: args.calibrate.clone() })
+    Ok(Request::new(args.model.clone(), requirements).with_inputs(inputs).with_calibrate(args.calibrate.clone()))
 }
 
 /// The device that an engine runs on.

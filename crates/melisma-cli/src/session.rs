@@ -52,7 +52,10 @@ impl Session {
     /// output may also be an input.
     pub fn open(globals: &Globals, paths: &Paths) -> Result<Self> {
         let environment = Environment::process();
-        let sources = Sources { file: globals.config.clone(), environment, flags: globals.settings() };
+        let sources = Sources::default()
+            .with_file(globals.config.clone())
+            .with_environment(environment)
+            .with_flags(globals.settings());
         let config = Config::load(&sources)?;
         if let Some(directory) = &config.cache_dir.value {
             device::cuda::set_cache_directory(directory.clone());

@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use melisma::Existing;
-use melisma::audio::Channel;
 use melisma::dataset::store::{ColumnType, Store};
 use melisma::dataset::{Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Texts, Tokens};
 use melisma::format::npy;
@@ -100,7 +99,7 @@ impl PyBuilder {
             }
         };
         let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
-        let tokens = Tokens { model: Arc::clone(&codec.model), channel: Channel::Mix, texts, check };
+        let tokens = Tokens::new(Arc::clone(&codec.model)).with_texts(texts).with_check(check);
         Ok(Self { made: Local::new((codec.place, tokens.into())) })
     }
 

@@ -38,7 +38,7 @@ impl Setup {
 impl Asks {
     fn asked(&self) -> Requested<'_> {
         let (precision, engine) = (self.precision.as_deref(), self.engine.as_deref());
-        Requested { precision, tolerance: self.tolerance, engine }
+        Requested::default().with_precision(precision).with_tolerance(self.tolerance).with_engine(engine)
     }
 }
 
@@ -62,10 +62,10 @@ pub struct Setup {
 /// The report of `melisma optimize --json`, as text.
 pub fn optimize(setup: Setup, task: Task, asks: &Asks) -> (Result<String>, Notes) {
     said(setup, |search| {
-        let given = |(name, shape)| Given { name, content: Content::Shape(shape) };
+        let given = |(name, shape)| Given::new(name, Content::Shape(shape));
         let inputs = task.inputs.into_iter().map(given).collect();
         let requirements = Requirements::new(search.config, asks.asked())?;
-        let request = Request { model: task.model, inputs, requirements, calibrate: task.calibrate };
+        let request = Request::new(task.model, requirements).with_inputs(inputs).with_calibrate(task.calibrate);
         search.optimize(&request).map(|outcome| outcome.keys().to_string())
     })
 }

@@ -17,7 +17,7 @@ pub fn sources(
     config: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Sources> {
-    let mut sources = Sources { environment: Environment::process(), ..Sources::default() };
+    let mut sources = Sources::default().with_environment(Environment::process());
     match config.map(|config| (config, config.cast::<PyDict>())) {
         Some((_, Ok(settings))) => add(&mut sources, settings)?,
         Some((path, Err(_))) => sources.file = Some(path.extract::<PathBuf>()?),

@@ -12,7 +12,6 @@ use melisma::format::Value;
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::search::{Message, Request, Requested, Requirements, Search, Subject, Worker};
-use melisma::runtime::machine::free_bytes;
 use melisma::{Budget, DType};
 
 /// y = relu(conv(x)), for signals of any length.
@@ -42,25 +41,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(path, model()?.to_bytes()?)?;
 
     let config = Config::load_with_profile("field")?;
-    let cache = Cache::open(Some(Path::new("cache")), cache::Options { limit_bytes: 1 << 30, threads: 2 });
+    let cache = Cache::open(Some(Path::new("cache")), cache::Options::new(1 << 30).with_threads(2));
     let say = |message: &Message| println!("{message}");
     // `Worker::Program` measures each candidate in a process of its own.
-    let (budget, free_bytes) = (Budget::limited(1 << 30), free_bytes());
+    let budget = Budget::limited(1 << 30);
     let worker = Worker::Here(budget.clone());
-    let search = Search { config: &config, budget: &budget, cache, worker, free_bytes, say: &say };
-    let requirements = Requirements::new(&config, Requested { engine: Some("rten"), ..Requested::default() })?;
-    let request = Request {
-        model: path.to_owned(),
-        inputs: vec!["x=1x4x256".parse()?],
-        requirements: requirements.clone(),
-        calibrate: None,
-    };
+    let search = Search::new_in(cache, &config, &budget, worker).with_say(&say);
+    let requirements = Requirements::new(&config, Requested::default().with_engine("rten"))?;
+    let request = Request::new(path.to_owned(), requirements.clone()).with_inputs(vec!["x=1x4x256".parse()?]);
     let report = search.optimize(&request)?.report;
     println!("{} candidates, {:.3} ms at the median", report.candidates.len(), 1e3 * report.latency_seconds.p50);
 
     let x = Value::from_slice(&[0.5f32; 4 * 256], &[1, 4, 256])?;
     let model = Cow::Owned(Model::open(path)?);
-    let mut chosen = search.choose(&requirements, Subject { path, model, values: std::slice::from_ref(&x) })?;
+    let mut chosen = search.choose(&requirements, Subject::new(path, model, std::slice::from_ref(&x)))?;
     let y = chosen.engine.run(&[x])?.remove(0);
     println!("{}: {:?}", chosen.engine.name(), y.shape());
     assert_eq!(y.shape(), [1, 8, 256]);

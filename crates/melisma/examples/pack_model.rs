@@ -14,7 +14,7 @@ const PACKED: &str = "mini24.packed.safetensors";
 fn main() -> Result<(), Box<dyn Error>> {
     let weights = mini24_weights();
     let (budget, mut packed) = (Budget::limited(1 << 30), Vec::new());
-    let facts = pack::pack(&weights, &mut packed, &Options { threads: 2, ..Options::new(&budget) }, &|_| {})?;
+    let facts = pack::pack(&weights, &mut packed, &Options::new(&budget).with_threads(2), &|_| {})?;
     fs::write(PACKED, &packed)?;
     let share = 100.0 * facts.packed_len as f64 / facts.source_len as f64;
     println!("{PACKED}: {} bytes, {share:.1} % of the source", facts.packed_len);

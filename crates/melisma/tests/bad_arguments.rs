@@ -290,7 +290,8 @@ fn dataset_plans_without_length_or_files_are_refused() {
     assert!(Inputs::find(&[""; 0]).is_err());
     assert!(Inputs::find(&["/none"]).is_err());
     let options = Options::new(config(), second).unwrap();
-    let scan = Scan { threads: 0, counters: &Counters::default() };
+    let counters = Counters::default();
+    let scan = Scan::new(&counters).with_threads(0);
     assert!(Plan::new(Feature::Mel(options), &Inputs::default(), 0..3, scan).is_ok_and(|plan| plan.rows.is_empty()));
 }
 

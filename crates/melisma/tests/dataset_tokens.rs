@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use melisma::Context;
 use melisma::Existing;
-use melisma::audio::{Channel, Clip, wav};
+use melisma::audio::{Clip, wav};
 use melisma::dataset::store::Store;
-use melisma::dataset::{Check, Inputs, Outcome, Request, Texts, Tokens, verify};
+use melisma::dataset::{Inputs, Outcome, Request, Tokens, verify};
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Space};
@@ -43,7 +43,7 @@ fn corpus(folder: &Path, lengths: &[usize]) -> PathBuf {
 fn run(device: &Device, budget: &Budget, files: &Path, threads: usize) -> (Outcome, PathBuf) {
     let output = files.with_file_name("out.safetensors");
     let inputs = Inputs::find(&[files.to_owned()]).unwrap();
-    let tokens = Tokens { model: model(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None };
+    let tokens = Tokens::new(model());
     let context = Context::on(device.clone(), budget.clone()).unwrap();
     let request = Request::new_in(&context, &inputs, &output, tokens).with_existing(Existing::Replace);
     let outcome = request.with_threads(threads).build().unwrap();

@@ -71,11 +71,11 @@ fn all_sorts() -> Vec<u8> {
 fn files_come_back_byte_for_byte_whatever_the_threads() {
     let source = all_sorts();
     for tile_size in pack::TILE_SIZES {
-        let one = packed(&source, &Options { tile_size: Some(tile_size), ..options() });
+        let one = packed(&source, &options().with_tile_size(tile_size));
         assert!(one.len() < source.len());
         for threads in [2, 3, 16] {
             assert!(
-                one == packed(&source, &Options { tile_size: Some(tile_size), threads, ..options() }),
+                one == packed(&source, &options().with_tile_size(tile_size).with_threads(threads)),
                 "{tile_size}, {threads}"
             );
         }
@@ -97,9 +97,9 @@ fn wide_elements_get_the_tiles_that_suit_them() {
     let source = file(&[("banded", "F32", &[1024, 512], banded), ("even", "F32", &[1024, 512], even)]);
     let chosen = packed(&source, &options());
     assert!(unpacked(&chosen, 2) == source);
-    assert!(chosen == packed(&source, &Options { threads: 3, ..options() }));
+    assert!(chosen == packed(&source, &options().with_threads(3)));
     for tile_size in pack::TILE_SIZES {
-        let fixed = packed(&source, &Options { tile_size: Some(tile_size), ..options() });
+        let fixed = packed(&source, &options().with_tile_size(tile_size));
         assert!(chosen.len() < fixed.len(), "{tile_size}: {} and {}", chosen.len(), fixed.len());
     }
 }
@@ -108,7 +108,7 @@ fn wide_elements_get_the_tiles_that_suit_them() {
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let packed = packed(&source, &Options { tile_size: Some(256), threads: 2, ..options() });
+    let packed = packed(&source, &options().with_tile_size(256).with_threads(2));
     let archive = Archive::open(&packed, &UNLIMITED).unwrap();
     assert_reads_into_slices(&archive, &source);
     for entry in &header.tensors {
@@ -151,12 +151,12 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
 fn models_are_loaded_packed_or_not(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { tile_size: Some(256), ..options() };
+    let small = options().with_tile_size(256);
     let files = [
         source.clone(),
         packed(&source, &small),
-        packed(&source, &Options { gpu_index: Some(pack::SEGMENT), ..options() }),
-        packed(&source, &Options { gpu_index: Some(2048), threads: 3, ..small }),
+        packed(&source, &options().with_gpu_index(pack::SEGMENT)),
+        packed(&source, &small.with_gpu_index(2048).with_threads(3)),
     ];
     let budget = Budget::unlimited();
     let queue = device.queue(&budget).unwrap();
@@ -170,7 +170,7 @@ fn models_are_loaded_packed_or_not(device: &Device) {
     damaged[at] ^= 4;
     let error = loader.load(&damaged).err().unwrap();
     assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
-    let delta = packed(&source, &Options { base: Some(&source), ..options() });
+    let delta = packed(&source, &options().with_base(&source));
     assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::ErrorKind::Unsupported);
 }
 
@@ -188,13 +188,13 @@ fn models_are_loaded_packed_or_not_on_cuda() {
 fn files_are_unpacked(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { tile_size: Some(256), ..options() };
+    let small = options().with_tile_size(256);
     let plain = packed(&source, &small);
-    let indexed = packed(&source, &Options { gpu_index: Some(2048), ..small });
+    let indexed = packed(&source, &small.with_gpu_index(2048));
     let mut base = source.clone();
     let at = header.len as usize;
     base[at..].iter_mut().step_by(1000).for_each(|byte| *byte ^= 1);
-    let delta = packed(&source, &Options { base: Some(&base), ..small });
+    let delta = packed(&source, &small.with_base(&base));
     for (file, limit) in [(&plain, None), (&indexed, None), (&delta, None), (&plain, Some(8 << 20))] {
         let budget = limit.map_or_else(Budget::unlimited, |limit| Budget::new(limit, limit));
         let archive = Archive::open(file, &budget).unwrap().on(device);
@@ -247,12 +247,14 @@ fn files_are_unpacked_on_cuda() {
 fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
     let source = all_sorts();
     for gpu_index in [None, Some(2048)] {
-        let free = Options { threads: 16, gpu_index, ..options() };
+        let free = options().with_threads(16).with_gpu_index(gpu_index);
         let expected = packed(&source, &free);
         let tight = |limit: u64| {
             let budget = Budget::new(limit, 0);
             let mut out = Vec::new();
-            let outcome = pack::pack(&source, &mut out, &Options { budget: &budget, ..free }, &|_| {});
+            let mut options = free;
+            options.budget = &budget;
+            let outcome = pack::pack(&source, &mut out, &options, &|_| {});
             assert!(budget.usage(Space::Host).peak <= limit);
             outcome.map(|_| out)
         };
@@ -299,9 +301,9 @@ fn layers_come_back_as_they_were() {
 fn an_index_is_one_more_tensor_and_changes_nothing_else() {
     let source = all_sorts();
     let plain = packed(&source, &options());
-    let with = Options { gpu_index: Some(4096), ..options() };
+    let with = options().with_gpu_index(4096);
     let indexed = packed(&source, &with);
-    assert!(indexed == packed(&source, &Options { threads: 5, ..with }));
+    assert!(indexed == packed(&source, &with.with_threads(5)));
     assert!(unpacked(&indexed, 2) == source);
     assert!(
         Archive::open(&indexed, &UNLIMITED).unwrap().has_gpu_index()
@@ -316,7 +318,7 @@ fn an_index_is_one_more_tensor_and_changes_nothing_else() {
         };
         assert!(bytes(&plain, &one, entry.bytes) == bytes(&indexed, &two, other.bytes), "{}", entry.name);
     }
-    assert!(pack::pack(&source, &mut Vec::new(), &Options { gpu_index: Some(1000), ..with }, &|_| {}).is_err());
+    assert!(pack::pack(&source, &mut Vec::new(), &with.with_gpu_index(1000), &|_| {}).is_err());
 }
 
 #[test]
@@ -330,7 +332,7 @@ fn deltas_need_their_base_and_shrink() {
     }
     let base = file(&[("w", "BF16", &[400, 1000], weights)]);
     let source = file(&[("w", "BF16", &[400, 1000], tuned), ("new", "BF16", &[64], random.bf16(64))]);
-    let delta = packed(&source, &Options { base: Some(&base), ..options() });
+    let delta = packed(&source, &options().with_base(&base));
     assert!(delta.len() < source.len() / 10, "{} of {}", delta.len(), source.len());
     let archive = Archive::open(&delta, &UNLIMITED).unwrap();
     assert!(archive.unpack(&mut Vec::new(), 1, &|_| {}).unwrap_err().to_string().contains("delta"));
@@ -342,7 +344,7 @@ fn deltas_need_their_base_and_shrink() {
     let of_whole = packed(&base, &options());
     let foreign = file(&[("v", "BF16", &[64], random.bf16(64))]);
     for (base, expected) in [(&of_whole, "the base is packed"), (&foreign, "the base has no tensor")] {
-        let options = Options { base: Some(base), ..options() };
+        let options = options().with_base(base);
         let error = pack::pack(&source, &mut Vec::new(), &options, &|_| {}).unwrap_err();
         assert!(error.to_string().starts_with(expected), "{error}");
     }
@@ -385,7 +387,7 @@ fn noise_costs_a_thousandth_at_most() {
 #[test]
 fn version_1_stays_readable_and_is_still_what_is_written() {
     let path = repository::path("golden/pack/v1_0_modes.packed.safetensors");
-    let (source, options) = (pack_source::golden(), Options { tile_size: Some(256), ..options() });
+    let (source, options) = (pack_source::golden(), options().with_tile_size(256));
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !path.exists() {
         std::fs::write(&path, packed(&source, &options)).unwrap();
     }

@@ -3,7 +3,7 @@
 
 mod pack_source;
 
-use melisma::pack::{self, Archive, Header, Options};
+use melisma::pack::{self, Archive, Header};
 use melisma::{ErrorKind, Result};
 use pack_source::{Random, UNLIMITED, file, options};
 
@@ -20,7 +20,7 @@ fn small() -> (Vec<u8>, Vec<u8>) {
 
 fn packed(source: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    pack::pack(&source.to_vec(), &mut out, &Options { tile_size: Some(256), ..options() }, &|_| {}).unwrap();
+    pack::pack(&source.to_vec(), &mut out, &options().with_tile_size(256), &|_| {}).unwrap();
     out
 }
 
@@ -267,7 +267,7 @@ fn damaged_indices_for_gpus_are_refused_or_harmless() {
     let mut random = Random::new(8);
     let source = file(&[("w", "BF16", &[100, 500], random.bf16(50_000))]);
     let mut indexed = Vec::new();
-    let options = Options { gpu_index: Some(2048), ..options() };
+    let options = options().with_gpu_index(2048);
     pack::pack(&source, &mut indexed, &options, &|_| {}).unwrap();
     assert_eq!(unpack(&indexed).unwrap(), source);
     let name = "__melisma_index__";

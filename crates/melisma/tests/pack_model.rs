@@ -28,7 +28,7 @@ fn packed_weights_make_the_same_model() {
     let packed = packed(&weights, &Options::new(&Budget::unlimited()));
     assert!(packed.len() < weights.len());
     assert_eq!(model(&packed).hash(), model(&weights).hash());
-    let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::new(&Budget::unlimited()) });
+    let delta = self::packed(&weights, &Options::new(&Budget::unlimited()).with_base(&weights));
     let error = Model::from_bytes(&read("config.json"), &delta, &Budget::unlimited()).unwrap_err();
     assert!(error.to_string().contains("a delta"), "{error}");
 }

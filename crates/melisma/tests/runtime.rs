@@ -10,7 +10,7 @@ use melisma::{ErrorKind, convert};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn config<const N: usize>(variables: [(&str, &str); N]) -> Config {
-    Config::load(&Sources { environment: Environment::of(variables), ..Sources::default() }).unwrap()
+    Config::load(&Sources::default().with_environment(Environment::of(variables))).unwrap()
 }
 
 #[test]

@@ -27,58 +27,56 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let corpus = &corpus.first(FILES);
     let on = Techniques::default();
     let mut cases: Vec<Case> = vec![
-        ("batched conversion", on, vec![("file by file", Techniques { conversion: Conversion::PerFile, ..on })]),
+        ("batched conversion", on, vec![("file by file", on.with_conversion(Conversion::PerFile))]),
         (
             "direct reads",
             on,
             vec![
-                ("by way of a buffer", Techniques { reads: Reads::Buffered, ..on }),
-                ("mapped with madvise", Techniques { reads: Reads::Mapped, ..on }),
+                ("by way of a buffer", on.with_reads(Reads::Buffered)),
+                ("mapped with madvise", on.with_reads(Reads::Mapped)),
             ],
         ),
         (
             "writes without a copy",
             on,
             vec![
-                ("copied", Techniques { writes: Writes::Copied, ..on }),
-                ("direct", Techniques { writes: Writes::Direct, ..on }),
-                ("mapped", Techniques { writes: Writes::Mapped, ..on }),
+                ("copied", on.with_writes(Writes::Copied)),
+                ("direct", on.with_writes(Writes::Direct)),
+                ("mapped", on.with_writes(Writes::Mapped)),
             ],
         ),
         (
             // Slots of several rows, because a single row cannot be made smaller.
             "recovery from too little memory",
-            Techniques { segments_per_buffer: Some(8), ..on },
-            vec![("once", Techniques { segments_per_buffer: Some(8), fail_launch: Some(5), ..on })],
+            on.with_segments_per_buffer(8),
+            vec![("once", on.with_segments_per_buffer(8).with_fail_launch(5))],
         ),
         (
             "segments_per_buffer by bytes",
             on,
-            [("1", 1), ("8", 8), ("128", 128)]
-                .map(|(name, n)| (name, Techniques { segments_per_buffer: Some(n), ..on }))
-                .to_vec(),
+            [("1", 1), ("8", 8), ("128", 128)].map(|(name, n)| (name, on.with_segments_per_buffer(n))).to_vec(),
         ),
     ];
     if matches!(place.device, Device::Cuda(_)) {
         cases.extend([
-            ("pinned buffers", on, vec![("off", Techniques { pinned: false, ..on })]),
+            ("pinned buffers", on, vec![("off", on.with_pinned(false))]),
             (
                 "a stream per thread",
                 on,
                 vec![
-                    ("copies and compute on streams of their own", Techniques { streams: Streams::Split, ..on }),
-                    ("one for all", Techniques { streams: Streams::One, ..on }),
+                    ("copies and compute on streams of their own", on.with_streams(Streams::Split)),
+                    ("one for all", on.with_streams(Streams::One)),
                 ],
             ),
             (
                 "buffers_in_flight of 1",
                 on,
-                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { buffers_in_flight: n, ..on })).to_vec(),
+                [("2", 2), ("3", 3)].map(|(name, n)| (name, on.with_buffers_in_flight(n))).to_vec(),
             ),
             (
                 "autosize_gpu_batch of 8192 segments",
-                Techniques { segments_per_buffer: Some(8192), ..on },
-                vec![("off, as many as by bytes", Techniques { autosize_gpu_batch: false, ..on })],
+                on.with_segments_per_buffer(8192),
+                vec![("off, as many as by bytes", on.with_autosize_gpu_batch(false))],
             ),
         ]);
     }

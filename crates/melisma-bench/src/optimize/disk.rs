@@ -16,7 +16,7 @@ pub(super) fn rows(folder: &Path, threads: usize) -> Result<Vec<Row>> {
 
 /// A cache hit among a hundred entries whose files are empty, so that nothing is hashed.
 fn look_up(folder: &Path, threads: usize) -> Result<Row> {
-    let cache = Cache::open(Some(&folder.join("many")), Options { limit_bytes: u64::MAX, threads });
+    let cache = Cache::open(Some(&folder.join("many")), Options::new(u64::MAX).with_threads(threads));
     let parts = |index: usize| Parts::default().with("model", index).with("engine", "none");
     for index in 0..100 {
         cache.find_or_build(&parts(index), &mut |folder| {

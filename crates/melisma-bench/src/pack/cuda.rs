@@ -267,7 +267,7 @@ impl Bench<'_> {
             pack::pack(
                 &source,
                 &mut bytes,
-                &Options { threads, gpu_index, ..Options::new(&Budget::unlimited()) },
+                &Options::new(&Budget::unlimited()).with_threads(threads).with_gpu_index(gpu_index),
                 &|_| {},
             )?;
             std::fs::write(path, &bytes).map_err(|error| Error::io(path.display(), error))?;

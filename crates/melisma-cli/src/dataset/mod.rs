@@ -114,7 +114,9 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
 fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&str>, missing: Missing) -> Result<()> {
     let (store, budget) = (StoreKind::choose(store, output)?, host_budget(session)?);
     let (existing, threads) = (session.existing, session.config.threads.value.count());
-    let merged = dataset::merge(&Merge { shards, output, store, existing, missing, threads, budget: &budget })?;
+    let merged = dataset::merge(
+        &Merge::new(shards, output, store, &budget).with_existing(existing).with_missing(missing).with_threads(threads),
+    )?;
     let is_are = |n: usize| if n == 1 { "is" } else { "are" };
     if !merged.missing.is_empty() {
         let n = merged.missing.len();

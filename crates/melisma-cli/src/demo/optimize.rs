@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::search::{Request, Requirements, Search, Wanted};
+use melisma::optimize::search::{Request, Requested, Requirements, Search};
 use melisma::output::{self, Existing};
 use melisma::text::table::{Align, Table, escape};
 use melisma::text::{size, spaced};
@@ -32,15 +32,12 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let model = folder.0.join("decoder.onnx");
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
     // A separate cache, so that each demo shows both a search and a cache hit.
-    let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
+    let cache = Cache::open(Some(&folder.0), Options::new(u64::MAX));
     let budget = session.context()?.budget();
-    let search = Search { cache, ..Search::new(&session.config, budget, worker()?, &|_| {}) };
-    let request = Request {
-        model,
-        inputs: vec!["z=1x32x64".parse()?],
-        requirements: Requirements { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
-        calibrate: None,
-    };
+    let search = Search::new_in(cache, &session.config, budget, worker()?);
+    let requested = Requested::default().with_precision("fp32").with_tolerance(1e-3).with_engine("auto");
+    let requirements = Requirements::new(&session.config, requested)?;
+    let request = Request::new(model, requirements).with_inputs(vec!["z=1x32x64".parse()?]);
     let outcome = search.optimize(&request)?;
     if search.optimize(&request)?.miss.is_some() {
         return Err(Error::new(ErrorKind::Check, "optimize: the engine was not found again"));

@@ -14,7 +14,7 @@ use crate::session::Session;
 pub fn run(session: &Session) -> Result<Chapter> {
     let source = snac::mini24_weights();
     let budget = session.context()?.budget();
-    let options = Options { threads: session.config.threads.value.count(), ..Options::new(budget) };
+    let options = Options::new(budget).with_threads(session.config.threads.value.count());
     let mut packed = Vec::new();
     let summary = pack::pack(&source, &mut packed, &options, &|_| {})?;
     let archive = Archive::open(&packed, budget)?;

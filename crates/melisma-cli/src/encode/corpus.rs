@@ -67,7 +67,7 @@ fn tokens(args: &EncodeArgs, codec: &Codec) -> Result<Tokens> {
         }
         _ => Texts::Beside,
     };
-    Ok(Tokens { model: Arc::clone(&codec.model), channel: args.channel, texts, check: check(args) })
+    Ok(Tokens::new(Arc::clone(&codec.model)).with_channel(args.channel).with_texts(texts).with_check(check(args)))
 }
 
 fn check(args: &EncodeArgs) -> Check {
@@ -109,5 +109,5 @@ fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
         }
     };
     let repeats = if args.corpus.drop_repeats { Repeats::Drop } else { Repeats::Keep };
-    Ok((StoreKind::Safetensors, Some(Lines { format, repeats })))
+    Ok((StoreKind::Safetensors, Some(Lines::default().with_format(format).with_repeats(repeats))))
 }

@@ -38,8 +38,10 @@ pub fn pack_file(
     let base = args.delta.as_deref().map(open).transpose()?;
     let tile_size = args.tile_size.as_deref().and_then(|size| size.parse().ok());
     let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
-    let base = base.as_ref().map(|base| base as _);
-    let options = Options { tile_size, threads: resources.threads, base, budget: resources.budget, gpu_index };
+    let mut options = Options::new(resources.budget).with_threads(resources.threads);
+    options.tile_size = tile_size;
+    options.gpu_index = gpu_index;
+    options.base = base.as_ref().map(|base| base as _);
     let mut spool = Spool::create(session, path)?;
     let bar = bar(session, 2 * source.size()?);
     let packed = pack::pack(source, &mut spool.file, &options, &|bytes| bar.inc(bytes));

@@ -28,7 +28,12 @@ pub fn merge_shards(
         let existing = if replaces { Existing::Replace } else { Existing::Refuse };
         let missing = if allows_missing { Missing::Allow } else { Missing::Refuse };
         let threads = available_threads();
-        dataset::merge(&Merge { shards: &shards, output: &output, store, existing, missing, threads, budget })
+        dataset::merge(
+            &Merge::new(&shards, &output, store, budget)
+                .with_existing(existing)
+                .with_missing(missing)
+                .with_threads(threads),
+        )
     };
     let merged = py.detach(work).map_err(raise)?;
     Ok((merged.rows, merged.missing))

@@ -36,7 +36,8 @@ pub fn save(
         let base = base.as_deref().map(open).transpose()?;
         let base = base.as_ref().map(|base| Stoppable { source: base, stop });
         let base = base.as_ref().map(|base| base as &dyn ReadAt);
-        let options = Options { tile_size, base, threads: available_threads(), ..Options::new(budget) };
+        let mut options = Options::new(budget).with_tile_size(tile_size).with_threads(available_threads());
+        options.base = base;
         let mut file = OutputFile::create(&path, Existing::Replace)?;
         let source = Stoppable { source: &source, stop };
         let packed = pack::pack(&source, &mut StoppableSink { sink: &mut file, stop }, &options, &|_| {})?;

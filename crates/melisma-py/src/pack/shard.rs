@@ -56,7 +56,7 @@ pub fn pack_file(
         let file = pack::open(&source)?;
         let converted = if pack::is_checkpoint(&file) { Some(Converted::read(&file)?) } else { None };
         let plain: &dyn ReadAt = converted.as_ref().map_or(&file, |converted| converted);
-        let options = Options { tile_size, threads, ..Options::new(budget) };
+        let options = Options::new(budget).with_tile_size(tile_size).with_threads(threads);
         let mut out = OutputFile::create(&target, Existing::Replace)?;
         let packed = pack::pack(&Stoppable { source: plain, stop }, &mut out, &options, &|_| {})?;
         stop.check()?;

@@ -93,6 +93,7 @@ pub struct Setting<T> {
 
 /// The sources of the layers.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Sources {
     /// The file named by the user; it must exist.
     pub file: Option<PathBuf>,
@@ -100,6 +101,29 @@ pub struct Sources {
     pub environment: Environment,
     /// Key, flag with its dashes, and the given text.
     pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+impl Sources {
+    /// The file named by the user; it must exist.
+    #[must_use]
+    pub fn with_file(mut self, file: impl Into<Option<PathBuf>>) -> Self {
+        self.file = file.into();
+        self
+    }
+
+    /// The environment variables.
+    #[must_use]
+    pub fn with_environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Key, flag with its dashes, and the given text.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Vec<(&'static str, &'static str, String)>) -> Self {
+        self.flags = flags;
+        self
+    }
 }
 
 macro_rules! settings {

@@ -32,6 +32,7 @@ pub enum Missing {
 
 /// A merge request.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Merge<'a> {
     /// The shards, in any order.
     pub shards: &'a [PathBuf],
@@ -47,6 +48,34 @@ pub struct Merge<'a> {
     pub threads: usize,
     /// The budget that memory is charged to.
     pub budget: &'a Budget,
+}
+
+impl<'a> Merge<'a> {
+    /// Joins all of `shards` into `output`, on one thread within `budget`. An existing output is refused.
+    pub fn new(shards: &'a [PathBuf], output: &'a Path, store: Kind, budget: &'a Budget) -> Self {
+        Self { shards, output, store, existing: Existing::Refuse, missing: Missing::Refuse, threads: 1, budget }
+    }
+
+    /// Whether an existing output may be replaced.
+    #[must_use]
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    /// What to do if shards are missing.
+    #[must_use]
+    pub fn with_missing(mut self, missing: Missing) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Threads that check the shards.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
 }
 
 /// The result of a merge.

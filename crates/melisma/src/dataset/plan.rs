@@ -71,11 +71,26 @@ pub struct Plan {
 
 /// How files are inspected.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Scan<'a> {
     /// The number of threads.
     pub threads: usize,
     /// Those of the build, which may be stopped.
     pub counters: &'a Counters,
+}
+
+impl<'a> Scan<'a> {
+    /// One thread, which `counters` can stop.
+    pub fn new(counters: &'a Counters) -> Self {
+        Self { threads: 1, counters }
+    }
+
+    /// The number of threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
 }
 
 /// The result of inspecting one file.

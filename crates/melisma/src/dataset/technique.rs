@@ -5,6 +5,7 @@ use crate::{Error, Result};
 
 /// The switches, each with the default that measured best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Techniques {
     /// Slots per thread on a GPU. With several, one is filled while others are copied, transformed
     /// and written. With one, other threads work meanwhile, and more of the data stays in caches.
@@ -77,6 +78,69 @@ impl Default for Techniques {
 }
 
 impl Techniques {
+    /// Slots per thread on a GPU.
+    #[must_use]
+    pub fn with_buffers_in_flight(mut self, buffers_in_flight: usize) -> Self {
+        self.buffers_in_flight = buffers_in_flight;
+        self
+    }
+
+    /// Rows per slot.
+    #[must_use]
+    pub fn with_segments_per_buffer(mut self, segments_per_buffer: impl Into<Option<usize>>) -> Self {
+        self.segments_per_buffer = segments_per_buffer.into();
+        self
+    }
+
+    /// Whether slots are sized to fit the free memory of a GPU.
+    #[must_use]
+    pub fn with_autosize_gpu_batch(mut self, autosize_gpu_batch: bool) -> Self {
+        self.autosize_gpu_batch = autosize_gpu_batch;
+        self
+    }
+
+    /// Whether the host buffers of a slot are pinned.
+    #[must_use]
+    pub fn with_pinned(mut self, pinned: bool) -> Self {
+        self.pinned = pinned;
+        self
+    }
+
+    /// Where integers are converted to floats.
+    #[must_use]
+    pub fn with_conversion(mut self, conversion: Conversion) -> Self {
+        self.conversion = conversion;
+        self
+    }
+
+    /// Which queues copies and kernels run on.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Streams) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// How samples are read from files.
+    #[must_use]
+    pub fn with_reads(mut self, reads: Reads) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    /// How rows are written to files.
+    #[must_use]
+    pub fn with_writes(mut self, writes: Writes) -> Self {
+        self.writes = writes;
+        self
+    }
+
+    /// The launch that reports an out-of-memory error, to test the recovery.
+    #[must_use]
+    pub fn with_fail_launch(mut self, fail_launch: impl Into<Option<u64>>) -> Self {
+        self.fail_launch = fail_launch.into();
+        self
+    }
+
     /// Sets one technique from `KEY=VALUE`.
     ///
     /// # Errors

@@ -139,6 +139,7 @@ impl Operator {
 
 /// Configuration of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Options {
     /// CPU threads, at least 1.
     pub threads: usize,
@@ -161,5 +162,28 @@ pub enum Weights {
 impl Default for Options {
     fn default() -> Self {
         Self { threads: 1, precision: Format::Fp32, weights: Weights::Packed }
+    }
+}
+
+impl Options {
+    /// CPU threads, at least 1.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The format that the model was converted to.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Format) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// How the embedded engine stores the weights of matrix products.
+    #[must_use]
+    pub fn with_weights(mut self, weights: Weights) -> Self {
+        self.weights = weights;
+        self
     }
 }

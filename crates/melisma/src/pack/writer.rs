@@ -20,6 +20,7 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Packing options. The result does not depend on the number of threads.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Options<'a> {
     /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES). The default is 512 for
     /// elements of one and two bytes, and the size that gives the smallest file for wider ones.
@@ -39,6 +40,34 @@ impl<'a> Options<'a> {
     /// One thread within `budget`, automatic tile sizes, no base and no index.
     pub fn new(budget: &'a Budget) -> Self {
         Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
+    }
+
+    /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES).
+    #[must_use]
+    pub fn with_tile_size(mut self, tile_size: impl Into<Option<u32>>) -> Self {
+        self.tile_size = tile_size.into();
+        self
+    }
+
+    /// The number of threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// A base file, whose tensors are XORed out first.
+    #[must_use]
+    pub fn with_base(mut self, base: &'a dyn ReadAt) -> Self {
+        self.base = Some(base);
+        self
+    }
+
+    /// Elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT).
+    #[must_use]
+    pub fn with_gpu_index(mut self, gpu_index: impl Into<Option<u32>>) -> Self {
+        self.gpu_index = gpu_index.into();
+        self
     }
 }
 

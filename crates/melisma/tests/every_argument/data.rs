@@ -5,7 +5,8 @@ use std::time::Duration;
 use melisma::audio::{Clip, wav};
 use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
 use melisma::dataset::{
-    Counters, Feature, Inputs, Options, Plan, Request, Scan, Snapshot, Techniques, rehearse, verify,
+    Counters, Feature, Forecast, ForecastWork, Inputs, Machine, Options, Plan, Request, Scan, Snapshot, Supply,
+    Techniques, rehearse, verify,
 };
 use melisma::format::{Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
@@ -146,7 +147,8 @@ fn datasets() {
     let second = Duration::from_secs(1);
     let options = Options::new(mel::Config::preset("whisper-80").unwrap(), second).unwrap();
     each!(calls, "Plan::new", first in COUNTS, last in COUNTS, threads in [0, 1, 3] => {
-        let scan = Scan { threads, counters: &Counters::default() };
+        let counters = Counters::default();
+        let scan = Scan::new(&counters).with_threads(threads);
         Plan::new(Feature::Mel(options.clone()), &Inputs::default(), first..last, scan).map(drop)
     });
     let folder = tempfile::tempdir().unwrap();
@@ -167,10 +169,44 @@ fn datasets() {
     });
     each!(calls, "Snapshot::usage", wall in FLOATS, threads in COUNTS => Snapshot::default().usage(wall, threads).len());
     each!(calls, "rehearse", buffers_in_flight in [0, 1, usize::MAX], segments in COUNTS, n_rows in [0, 1] => {
-        let techniques = Techniques { buffers_in_flight, segments_per_buffer: Some(segments), ..Techniques::default() };
+        let techniques = Techniques::default().with_buffers_in_flight(buffers_in_flight).with_segments_per_buffer(segments);
         rehearse(&device, &budget, &options, &techniques, n_rows).map(drop)
     });
+    each!(calls, "Techniques::with_fail_launch", launch in PLACES => {
+        rehearse(&device, &budget, &options, &Techniques::default().with_fail_launch(launch), 1).map(drop)
+    });
     calls.end(100);
+}
+
+#[test]
+fn forecasts() {
+    limit();
+    let mut calls = Calls::default();
+    let record = tempfile::NamedTempFile::new().unwrap();
+    let rows = r#"{"machine": "m", "device": "cpu", "rows": [
+        {"name": "dataset/build, times real time", "unit": "x", "median": 20000.0},
+        {"name": "dataset/merge of shards", "unit": "GB/s", "median": 1.0}]}"#;
+    std::fs::write(record.path(), rows).unwrap();
+    let machine = Machine::read(&[record.path()]).unwrap();
+    let mut check = |hours: f64, supply: Supply| {
+        calls.call(
+            || format!("{hours} {supply:?}"),
+            || {
+                let forecast = Forecast::new(ForecastWork::Mel(hours), &machine, &supply)?;
+                let _ = (forecast.network_rate(), forecast.storage_rate(), forecast.storage_bytes());
+                Ok::<_, Error>(())
+            },
+        );
+    };
+    for hours in FLOATS {
+        check(hours, Supply::default());
+        for n in PLACES {
+            check(hours, Supply::default().with_input_bytes(n));
+            check(hours, Supply::default().with_network(n).with_storage(n));
+            check(hours, Supply::default().with_machines(n).with_within(Duration::from_secs(n)));
+        }
+    }
+    calls.end(200);
 }
 
 #[test]
@@ -184,9 +220,7 @@ fn arrays_and_tensors() {
     });
     let source = pack_source();
     each!(calls, "pack", tile_size in [0, 1, 2, 512, u32::MAX], threads in [0, 1, 3], gpu_index in [0, 1, 512, u32::MAX] => {
-        let options = pack::Options {
-            tile_size: Some(tile_size), threads, gpu_index: Some(gpu_index), ..pack::Options::new(&budget)
-        };
+        let options = pack::Options::new(&budget).with_tile_size(tile_size).with_threads(threads).with_gpu_index(gpu_index);
         pack::pack(&source, &mut Vec::new(), &options, &|_| ()).map(drop)
     });
     let mut packed = Vec::new();

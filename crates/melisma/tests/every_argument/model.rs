@@ -1,11 +1,13 @@
 use std::path::Path;
 
+use melisma::config::Config;
 use melisma::engine::{Engine, Options, rten};
 use melisma::format::Value;
 use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::onnx::{Dim, Model, Tensor, ValueInfo, fingerprint, pass};
-use melisma::optimize::cache::Sample;
-use melisma::optimize::search::Latency;
+use melisma::optimize::cache::{self, Cache, Sample};
+use melisma::optimize::search::{Latency, Requested, Requirements, Search, Worker};
+use melisma::{Budget, DType};
 
 use super::{COUNTS, Calls, FLOATS, PLACES, SHORT, each, float, limit};
 
@@ -35,7 +37,7 @@ fn models_and_measurements() {
     });
     each!(calls, "evaluate", most_bytes in PLACES => rten::evaluate(&model, most_bytes).map(drop));
     each!(calls, "Options", threads in [0, 1, 3], len in [0, 1, 64] => {
-        let mut engine = rten::build(&model, &Options { threads, ..Options::default() })?;
+        let mut engine = rten::build(&model, &Options::default().with_threads(threads))?;
         engine.run(&[Value::from_slice(&vec![0.5f32; 8 * len], &[1, 8, len])?]).map(drop)
     });
     each!(calls, "Sample", n in COUNTS, values in SHORT, tolerance in FLOATS => {
@@ -44,6 +46,17 @@ fn models_and_measurements() {
         coarse.stride = n;
         let _ = coarse.check(&[n], values, float(tolerance));
         sample.check(&[n], values, float(tolerance)).is_ok()
+    });
+    let (config, budget) = (Config::default(), Budget::limited(1 << 28));
+    each!(calls, "Requested::with_tolerance", tolerance in FLOATS => {
+        Requirements::new(&config, Requested::default().with_tolerance(tolerance)).map(drop)
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), model.to_bytes().unwrap()).unwrap();
+    each!(calls, "Search::with_free_bytes", bytes in PLACES, threads in [0, 1, 3] => {
+        let cache = Cache::open(None, cache::Options::new(bytes).with_threads(threads));
+        let search = Search::new_in(cache, &config, &budget, Worker::Here(budget.clone())).with_free_bytes(Some(bytes));
+        search.open_for_run(file.path(), Requested::default(), |_| Ok(vec![Value::zeros(DType::F32, &[1, 8, 4])?])).map(drop)
     });
     each!(calls, "Latency::of", value in FLOATS, n in [0, 1, 2, 100] => Latency::of(&vec![value; n]));
     calls.end(150);

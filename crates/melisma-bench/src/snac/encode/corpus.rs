@@ -8,7 +8,7 @@ use crate::dataset::corpus::Corpus;
 use crate::{Place, Row};
 use melisma::Existing;
 use melisma::audio::{Channel, Clip, wav};
-use melisma::dataset::{Check, Request, Texts, Tokens};
+use melisma::dataset::{Request, Tokens};
 use melisma::runtime::device::Device;
 use melisma::{Context, Result};
 
@@ -28,12 +28,7 @@ pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Resu
     let context = Context::on(place.device.clone(), place.memory.clone())?;
     // The first run warms the page cache.
     for _ in 0..=RUNS {
-        let tokens = Tokens {
-            model: Arc::clone(&bench.model),
-            channel: Channel::default(),
-            texts: Texts::Beside,
-            check: Check::None,
-        };
+        let tokens = Tokens::new(Arc::clone(&bench.model)).with_channel(Channel::default());
         let request = Request::new_in(&context, &corpus.inputs, &output, tokens);
         let outcome = request.with_existing(Existing::Replace).with_stop_on_failure(true).build()?;
         times.push(outcome.scan_seconds + outcome.wall_seconds);

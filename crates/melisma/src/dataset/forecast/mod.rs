@@ -41,6 +41,7 @@ impl Work {
 
 /// What may be used; `None` for what does not limit the job.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Supply {
     /// Bytes of the inputs; `None` for 16-bit mono samples at the rate of the measurement.
     pub input_bytes: Option<u64>,
@@ -52,6 +53,43 @@ pub struct Supply {
     pub network: Option<u64>,
     /// Bytes per second that the shared storage moves for all machines together.
     pub storage: Option<u64>,
+}
+
+impl Supply {
+    /// Bytes of the inputs.
+    #[must_use]
+    pub fn with_input_bytes(mut self, input_bytes: impl Into<Option<u64>>) -> Self {
+        self.input_bytes = input_bytes.into();
+        self
+    }
+
+    /// The number of machines.
+    #[must_use]
+    pub fn with_machines(mut self, machines: impl Into<Option<u64>>) -> Self {
+        self.machines = machines.into();
+        self
+    }
+
+    /// When the job must be done.
+    #[must_use]
+    pub fn with_within(mut self, within: impl Into<Option<Duration>>) -> Self {
+        self.within = within.into();
+        self
+    }
+
+    /// Bytes per second that the network moves to and from one machine.
+    #[must_use]
+    pub fn with_network(mut self, network: impl Into<Option<u64>>) -> Self {
+        self.network = network.into();
+        self
+    }
+
+    /// Bytes per second that the shared storage moves for all machines together.
+    #[must_use]
+    pub fn with_storage(mut self, storage: impl Into<Option<u64>>) -> Self {
+        self.storage = storage.into();
+        self
+    }
 }
 
 /// What limits a job.
@@ -144,7 +182,7 @@ impl Forecast {
 
     /// Bytes per second that all machines read and write together while they build.
     pub fn storage_rate(&self) -> f64 {
-        (self.input_bytes + self.output_bytes) as f64 / self.build_seconds.max(1e-9)
+        self.input_bytes.saturating_add(self.output_bytes) as f64 / self.build_seconds.max(1e-9)
     }
 
     /// Bytes that the storage must hold at once: inputs, shards and the merged result.
@@ -166,7 +204,7 @@ struct Demand {
 
 impl Demand {
     fn on(&self, machines: u64, supply: &Supply) -> Forecast {
-        let (n, moved) = (machines as f64, (self.input_bytes + self.output_bytes) as f64);
+        let (n, moved) = (machines as f64, self.input_bytes.saturating_add(self.output_bytes) as f64);
         let each = |rate: Option<u64>, bytes: f64| rate.map_or(0.0, |rate| bytes / rate.max(1) as f64);
         let parts = [
             (Limit::Computing, self.computing_seconds / n),

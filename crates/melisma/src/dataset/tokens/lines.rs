@@ -22,6 +22,7 @@ const FRAMES: u64 = 4096;
 
 /// How tokens become text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Lines {
     /// What a line holds.
     pub format: LineFormat,
@@ -52,6 +53,20 @@ pub enum Repeats {
 }
 
 impl Lines {
+    /// What a line holds.
+    #[must_use]
+    pub fn with_format(mut self, format: LineFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What happens to frames that start like the frame before them.
+    #[must_use]
+    pub fn with_repeats(mut self, repeats: Repeats) -> Self {
+        self.repeats = repeats;
+        self
+    }
+
     /// Whether `path` is the name of a file of lines: whether it ends with `.jsonl`.
     pub fn is_name(path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();

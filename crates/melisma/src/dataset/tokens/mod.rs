@@ -29,6 +29,7 @@ pub use text::{Text, Texts};
 
 /// What determines the tokens of a dataset.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Tokens {
     /// The model that encodes.
     pub model: Arc<Model>,
@@ -55,6 +56,32 @@ pub enum Check {
 }
 
 impl Tokens {
+    /// The codes of `model`, of all channels mixed, with the texts beside the files, unchecked.
+    pub fn new(model: impl Into<Arc<Model>>) -> Self {
+        Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None }
+    }
+
+    /// The channel that is read.
+    #[must_use]
+    pub fn with_channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// Where the texts of the files are.
+    #[must_use]
+    pub fn with_texts(mut self, texts: Texts) -> Self {
+        self.texts = texts;
+        self
+    }
+
+    /// Whether the codes are decoded again and compared with the audio.
+    #[must_use]
+    pub fn with_check(mut self, check: Check) -> Self {
+        self.check = check;
+        self
+    }
+
     pub(super) fn target(&self) -> Target {
         Target { sample_rate: self.model.config().sampling_rate, channel: self.channel, rates: Rates::Recorded }
     }

@@ -25,11 +25,26 @@ pub struct Cache {
 
 /// How a cache is opened.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Options {
     /// Limit on the total size of all entries; beyond it, the least recently used are evicted.
     pub limit_bytes: u64,
     /// Threads used for hashing.
     pub threads: usize,
+}
+
+impl Options {
+    /// Entries of at most `limit_bytes` in all, hashed on one thread.
+    pub fn new(limit_bytes: u64) -> Self {
+        Self { limit_bytes, threads: 1 }
+    }
+
+    /// Threads used for hashing.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
 }
 
 impl Cache {

@@ -27,6 +27,7 @@ const MOST_REASONS: usize = 3;
 
 /// The model to run and its inputs.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Subject<'a> {
     /// The model's file.
     pub path: &'a Path,
@@ -34,6 +35,13 @@ pub struct Subject<'a> {
     pub model: Cow<'a, Model>,
     /// A value for each input, in the model's order.
     pub values: &'a [Value],
+}
+
+impl<'a> Subject<'a> {
+    /// The model of the file `path`, with a value for each input.
+    pub fn new(path: &'a Path, model: Cow<'a, Model>, values: &'a [Value]) -> Self {
+        Self { path, model, values }
+    }
 }
 
 /// An engine that is ready to run, and why it was chosen.

@@ -10,6 +10,7 @@ use crate::runtime::machine;
 use crate::runtime::memory::Budget;
 
 /// The context of a search.
+#[non_exhaustive]
 pub struct Search<'a> {
     /// Profile, threads, memory limit and the section `tensor_optimizations`.
     pub config: &'a Config,
@@ -33,7 +34,26 @@ impl<'a> Search<'a> {
         if let Some(note) = cache.note() {
             say(&Message::Note(note.to_owned()));
         }
-        Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say }
+        Self::new_in(cache, config, budget, worker).with_say(say)
+    }
+
+    /// A silent search that uses `cache` and the machine's free memory.
+    pub fn new_in(cache: Cache, config: &'a Config, budget: &'a Budget, worker: Worker) -> Self {
+        Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say: &|_| {} }
+    }
+
+    /// Receives progress messages.
+    #[must_use]
+    pub fn with_say(mut self, say: &'a dyn Fn(&Message)) -> Self {
+        self.say = say;
+        self
+    }
+
+    /// Memory that candidates may use, in bytes; `None` for no limit but that of the settings.
+    #[must_use]
+    pub fn with_free_bytes(mut self, free_bytes: Option<u64>) -> Self {
+        self.free_bytes = free_bytes;
+        self
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -12,6 +12,7 @@ pub const SEED: u64 = 0x6d65_6c69_736d_6121;
 
 /// The request for a search.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Request {
     /// The model's file.
     pub model: PathBuf,
@@ -23,13 +24,42 @@ pub struct Request {
     pub calibrate: Option<PathBuf>,
 }
 
+impl Request {
+    /// The best engine for the file `model` that meets `requirements`.
+    pub fn new(model: impl Into<PathBuf>, requirements: Requirements) -> Self {
+        Self { model: model.into(), inputs: Vec::new(), requirements, calibrate: None }
+    }
+
+    /// Shapes or values of the inputs.
+    #[must_use]
+    pub fn with_inputs(mut self, inputs: Vec<Given>) -> Self {
+        self.inputs = inputs;
+        self
+    }
+
+    /// A folder of inputs for measuring accuracy.
+    #[must_use]
+    pub fn with_calibrate(mut self, calibrate: impl Into<Option<PathBuf>>) -> Self {
+        self.calibrate = calibrate.into();
+        self
+    }
+}
+
 /// An input as given by the user: `NAME=SHAPE` or `NAME=FILE.npy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Given {
     /// The input's name.
     pub name: String,
     /// Its shape or values.
     pub content: Content,
+}
+
+impl Given {
+    /// The input `name` with this content.
+    pub fn new(name: impl Into<String>, content: Content) -> Self {
+        Self { name: name.into(), content }
+    }
 }
 
 /// A shape, or a file of values.

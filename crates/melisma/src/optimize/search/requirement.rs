@@ -7,6 +7,7 @@ use crate::{Error, Remedy, Result};
 
 /// The requirements on an engine.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Requirements {
     /// How far precision may be lowered.
     pub precision: Wanted,
@@ -18,6 +19,7 @@ pub struct Requirements {
 
 /// The requirements as a front end receives them; missing ones come from the settings.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Requested<'a> {
     /// `fp32`, `fp16`, `int8` or `auto`.
     pub precision: Option<&'a str>,
@@ -25,6 +27,29 @@ pub struct Requested<'a> {
     pub tolerance: Option<f64>,
     /// `auto` or an engine's name.
     pub engine: Option<&'a str>,
+}
+
+impl<'a> Requested<'a> {
+    /// `fp32`, `fp16`, `int8` or `auto`.
+    #[must_use]
+    pub fn with_precision(mut self, precision: impl Into<Option<&'a str>>) -> Self {
+        self.precision = precision.into();
+        self
+    }
+
+    /// The largest allowed relative error.
+    #[must_use]
+    pub fn with_tolerance(mut self, tolerance: impl Into<Option<f64>>) -> Self {
+        self.tolerance = tolerance.into();
+        self
+    }
+
+    /// `auto` or an engine's name.
+    #[must_use]
+    pub fn with_engine(mut self, engine: impl Into<Option<&'a str>>) -> Self {
+        self.engine = engine.into();
+        self
+    }
 }
 
 impl Requirements {
