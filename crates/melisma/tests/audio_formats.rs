@@ -68,7 +68,7 @@ fn parts_are_those_of_the_whole_in_any_order() {
             let mut source = Source::open(golden(name), Target::new(rate)).unwrap();
             let whole = all(&mut source);
             let n_original = source.facts().n_original;
-            let mut again = Source::reopen(golden(name), rate, n_original, Reads::Direct).unwrap();
+            let mut again = Source::reopen(golden(name), Target::new(rate), n_original, Reads::Direct).unwrap();
             assert_eq!(again.facts(), source.facts());
             for (first, n) in [(1000, 500), (1200, 700), (10, 100), (2000, 1), (whole.len() - 300, 300)] {
                 let mut part = vec![0.0; n];
@@ -99,7 +99,7 @@ fn cut_and_changed_files_are_errors_not_panics() {
         let whole = std::fs::read(golden(name)).unwrap();
         for cut in [0, 1, 11, 12, 40, 100, whole.len() / 2, whole.len() - 1] {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            if let Ok(mut source) = Source::open(&path, 16_000) {
+            if let Ok(mut source) = Source::open(&path, Target::new(16_000)) {
                 assert!(source.facts().n_samples as usize <= 2 * N);
                 let mut samples = vec![0.0; source.facts().n_samples as usize];
                 let _ = source.read_f32(0, &mut samples);
@@ -237,7 +237,7 @@ fn flips_are_noticed(name: &str, places: impl Iterator<Item = usize>) {
         let mut changed = whole.clone();
         changed[at] ^= 1 << (turn % 8);
         std::fs::write(&path, &changed).unwrap();
-        match Source::open(&path, 16_000) {
+        match Source::open(&path, Target::new(16_000)) {
             Err(error) => {
                 n_refused += 1;
                 let message = error.to_string();

@@ -213,7 +213,8 @@ fn models_without_kernels_are_refused() {
     dense.depthwise = false;
     for config in [dense, odd_rates(24)] {
         let model = Model::random(config, 1).unwrap();
-        let error = EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), 1).unwrap_err();
+        let error =
+            EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), EngineOptions::new(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(EncodeEngine::needed(model.config(), &Device::cpu().unwrap(), 1), Needed::default());
     }

@@ -20,7 +20,7 @@ fn gpu() -> Option<Queue> {
 }
 
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> EncodeEngine {
-    EncodeEngine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
+    EncodeEngine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 /// On the shim the smallest model, with odd strides and rates.

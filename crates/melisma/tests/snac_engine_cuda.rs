@@ -18,7 +18,7 @@ fn gpu() -> Option<Queue> {
 }
 
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
-    Engine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
+    Engine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 fn models() -> Vec<Model> {

@@ -15,7 +15,7 @@ fn batcher(max_streams: usize) -> Batcher {
     let setup = Setup {
         queue: &queue,
         budget: &budget,
-        options: max_streams.into(),
+        options: EngineOptions::new(max_streams),
         capacity: Some(Capacity { streams: max_streams, step_frames: 8 }),
         metrics: Arc::default(),
     };

@@ -48,7 +48,13 @@ impl Fixture {
                 let encoder = encoder::start(&MODEL, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
                 let metrics = Arc::clone(metrics);
                 let capacity = Some(Capacity { streams: max_streams, step_frames: 8 });
-                let setup = Setup { queue: &queue, budget: &budget, options: max_streams.into(), capacity, metrics };
+                let setup = Setup {
+                    queue: &queue,
+                    budget: &budget,
+                    options: EngineOptions::new(max_streams),
+                    capacity,
+                    metrics,
+                };
                 let batcher = Batcher::start(&MODEL, setup)?;
                 Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: "cpu".to_owned() })
             })
