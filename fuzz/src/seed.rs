@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma::audio::{Channel, Clip, flac, wav};
+use melisma::audio::{Clip, flac, wav};
 use melisma::dataset::journal::{Header, Journal};
-use melisma::dataset::{
-    self, Check, Counters, Feature, Inputs, Options, Request, StoreKind, Tail, Techniques, Texts, Tokens,
-};
+use melisma::dataset::{Feature, Inputs, Options, Request, StoreKind, Tokens};
 use melisma::onnx::Model;
 use melisma::pack::{self, Array};
-use melisma::output::Existing;
 use melisma::snac::{Codes, tokens};
 use melisma::synth::{STYLES, compose};
-use melisma::{Budget, Device, mel, snac};
+use melisma::{Budget, mel, snac};
 use melisma_server::websocket::Message;
 
 fn repository(path: &str) -> PathBuf {
@@ -60,7 +57,8 @@ pub fn checkpoint() -> Vec<Vec<u8>> {
 
 pub fn packed() -> Vec<Vec<u8>> {
     let mut small = Vec::new();
-    pack::pack(&weights(), &mut small, &pack::Options::new(&Budget::unlimited()), &|_| {}).expect("small weights are packed");
+    pack::pack(&weights(), &mut small, &pack::Options::new(&Budget::unlimited()), &|_| {})
+        .expect("small weights are packed");
     let mut seeds = files("golden/pack", &[".packed.safetensors"]);
     seeds.push(small);
     seeds
@@ -124,26 +122,14 @@ pub fn dataset() -> Vec<Vec<u8>> {
     let inputs = Inputs::find(&[sound]).expect("the tone");
     let segment = Duration::from_millis(100);
     let preset = mel::Config::preset("whisper-80").expect("a preset");
-    let options = Options::new(preset, segment, segment, Tail::Pad).expect("options");
+    let options = Options::new(preset, segment).expect("options");
     let model = Arc::new(snac::Model::mini24().expect("the built-in model"));
-    let tokens = Tokens { model, channel: Channel::Mix, texts: Texts::Beside, check: Check::None };
+    let tokens = Tokens::new(model);
     let build = |name: &str, store: StoreKind, feature: Feature| {
         let output = folder.path().join(name);
-        let request = Request {
-            inputs: &inputs,
-            shard: (0, 1),
-            feature,
-            output: &output,
-            store,
-            lines: None,
-            existing: Existing::Refuse,
-            stops_on_failure: true,
-            device: &Device::cpu().expect("a CPU"),
-            threads: 1,
-            budget: &Budget::unlimited(),
-            techniques: Techniques::default(),
-        };
-        dataset::build(&request, &Counters::default(), |_, _| {}).expect("a dataset is built");
+        let request = Request::new(&inputs, &output, feature).expect("a CPU");
+        let request = request.with_store(store).with_stop_on_failure(true).with_threads(1);
+        request.build().expect("a dataset is built");
         read(&output)
     };
     vec![
@@ -155,7 +141,8 @@ pub fn dataset() -> Vec<Vec<u8>> {
 }
 
 pub fn metadata() -> Vec<Vec<u8>> {
-    let tables = ["a|one|two\nb|three\n", "path\ttext\r\na.wav\tone\r\n", "path,text\na.wav,\"one, \"\"two\"\"\nthree\"\n"];
+    let tables =
+        ["a|one|two\nb|three\n", "path\ttext\r\na.wav\tone\r\n", "path,text\na.wav,\"one, \"\"two\"\"\nthree\"\n"];
     tables.map(|table| table.as_bytes().to_vec()).to_vec()
 }
 

@@ -3,9 +3,11 @@
 use std::io::{Cursor, Write};
 use std::net::SocketAddr;
 
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::Uri;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use melisma::audio::{Source, Stream};
+use melisma::config::Config;
+use melisma::config::Sources;
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Metadata, journal as journals};
 use melisma::format::checkpoint::Checkpoint;
@@ -13,8 +15,6 @@ use melisma::format::npy as arrays;
 use melisma::format::safetensors::Header;
 use melisma::onnx::Model;
 use melisma::pack::{self, Archive};
-use melisma::config::Config;
-use melisma::config::Sources;
 use melisma::snac::tokens::{Format, Reader};
 use melisma::synth::Score;
 use melisma::{Budget, snac};
@@ -35,8 +35,8 @@ const MOST_READ: usize = 1 << 16;
 
 /// npy arrays.
 pub fn npy(bytes: &[u8]) {
-    if let Ok(value) = arrays::parse(bytes) {
-        assert_eq!(arrays::parse(&arrays::write(&value)).ok(), Some(value));
+    if let Ok(value) = arrays::decode(bytes) {
+        assert_eq!(arrays::decode(&arrays::encode(&value)).ok(), Some(value));
     }
 }
 
@@ -162,7 +162,7 @@ pub fn metadata(bytes: &[u8]) {
 /// Settings in `melisma.yaml`.
 pub fn settings(bytes: &[u8]) {
     let file = file(bytes, ".yaml");
-    let _ = Config::load(&Sources { file: Some(file.path().to_owned()), ..Sources::default() });
+    let _ = Config::load(&Sources::default().with_file(file.path().to_owned()));
 }
 
 /// Records of benches, compared with themselves.
@@ -218,7 +218,9 @@ pub fn request(bytes: &[u8]) {
     let has_key = headers.get("authorization").is_some_and(|value| value == "Bearer key")
         || protocols(&headers).any(|protocol| protocol == "melisma.key.a2V5");
     assert_eq!(guard.check_key(&headers).is_ok(), has_key);
-    let _ = handshake::accept(&headers);
+    let mut request = hyper::Request::new(String::new());
+    *request.headers_mut() = headers;
+    let _ = handshake::accept(&request);
 }
 
 fn file(bytes: &[u8], suffix: &str) -> NamedTempFile {
