@@ -124,7 +124,7 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path, budget: &Budget) 
     let request = request(subject, config)?;
     let files = input_files(&request, subject, folder)?;
     let cache = Cache::open(Some(folder), Options::new(u64::MAX).with_threads(config.threads.value.count()));
-    let search = Search::new_in(cache, config, budget, worker()?).with_free_bytes(None);
+    let search = Search::with_cache(cache, config, budget, worker()?).with_free_bytes(None);
     let before = onnxruntime(subject, &files);
     let begin = Instant::now();
     let outcome = search.optimize(&request)?;

@@ -43,6 +43,12 @@ pub enum ErrorKind {
     Check,
 }
 
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl ErrorKind {
     /// Its name for programs, the same in JSON and Python: `invalid_argument`, `exists`.
     pub fn name(self) -> &'static str {
@@ -109,6 +115,7 @@ impl Error {
 
     /// Replaces the hints with `remedy`.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_hint(mut self, remedy: impl Into<Remedy>) -> Self {
         self.remedies = vec![remedy.into()];
         self
@@ -116,6 +123,7 @@ impl Error {
 
     /// Adds another remedy.
     #[must_use]
+    #[doc(hidden)]
     pub fn or_hint(mut self, remedy: impl Into<Remedy>) -> Self {
         self.remedies.push(remedy.into());
         self
@@ -123,6 +131,7 @@ impl Error {
 
     /// Takes over the remedies of `other`.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_remedies_of(mut self, other: &Self) -> Self {
         self.remedies.clone_from(&other.remedies);
         self
@@ -153,6 +162,7 @@ impl Error {
     }
 
     /// The known remedies, best first; `melisma::Remedy::of` gives them as the enum of `melisma`.
+    #[doc(hidden)]
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }
@@ -163,6 +173,7 @@ impl Error {
     }
 
     /// The remedies in the words of a front.
+    #[doc(hidden)]
     pub fn hint_in(&self, word: impl Fn(&Remedy) -> String) -> Option<String> {
         remedy::line(&self.remedies, word)
     }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // `Worker::Program` measures each candidate in a process of its own.
     let budget = Budget::limited(1 << 30);
     let worker = Worker::Here(budget.clone());
-    let search = Search::new_in(cache, &config, &budget, worker).with_say(&say);
+    let search = Search::with_cache(cache, &config, &budget, worker).with_say(&say);
     let requirements = Requirements::new(&config, Requested::default().with_engine("rten"))?;
     let request = Request::new(path.to_owned(), requirements.clone()).with_inputs(vec!["x=1x4x256".parse()?]);
     let report = search.optimize(&request)?.report;

@@ -14,7 +14,7 @@ use crate::runtime::{MemoryTracker, device, memory};
 /// use melisma::Context;
 /// use melisma::snac::Decoder;
 ///
-/// let context = Context::builder().threads(2).memory_limit(256 << 20).build()?;
+/// let context = Context::builder().with_threads(2).with_memory_limit(256 << 20).build()?;
 /// let decoder = Decoder::open_in(&context, "builtin:mini24")?;
 /// println!("{} on {}", decoder.sample_rate(), context.device());
 /// # Ok::<(), melisma::Error>(())
@@ -32,7 +32,7 @@ impl Context {
     /// # Errors
     /// `MELISMA_ISA` names an unknown or unavailable instruction set.
     pub fn cpu() -> Result<Self> {
-        Self::builder().device(DeviceRequest::Cpu).build()
+        Self::builder().with_device(DeviceRequest::Cpu).build()
     }
 
     /// The first GPU, else the CPU.
@@ -104,19 +104,19 @@ pub struct ContextBuilder {
 
 impl ContextBuilder {
     /// The device; one that is asked for by name is never replaced by another.
-    pub fn device(mut self, device: DeviceRequest) -> Self {
+    pub fn with_device(mut self, device: DeviceRequest) -> Self {
         self.device = device;
         self
     }
 
     /// Threads of a CPU, 1 to 1024.
-    pub fn threads(mut self, threads: usize) -> Self {
+    pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Threads::Count(threads);
         self
     }
 
     /// The most bytes that work may take, on host and device each.
-    pub fn memory_limit(mut self, bytes: u64) -> Self {
+    pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Limit(NonZeroU64::new(bytes.max(1)));
         self
     }

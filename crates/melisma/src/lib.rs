@@ -49,14 +49,25 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
-//! What `open` and `new` make runs on the CPU; `open_in` and `new_in` take a [`Context`], which says on which device, with
-//! how many threads and in how much memory. Each room's page begins with an example, and six short programs in
-//! `crates/melisma/examples` show whole tasks.
+//! Calls without a context work on the CPU. Their twins `open_in`, `new_in`, `load_in` and `render_in` take a [`Context`],
+//! which says on which device, with how many threads and in how much memory. The engines beneath, such as [`snac::Engine`]
+//! for many streams in one batch, take a queue and a budget. Six short programs in `crates/melisma/examples` show whole
+//! tasks. Melisma runs on Linux, on x86-64 and Arm.
 //!
 //! # Errors
 //!
 //! Every [`Error`] has an [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
 //! say what to do about it: [`Remedy::of`] lists them.
+//!
+//! ```
+//! use melisma::snac::Decoder;
+//! use melisma::{ErrorKind, Remedy};
+//!
+//! let error = Decoder::open("missing/model").unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::Io);
+//! eprintln!("{error}");
+//! Remedy::of(&error).iter().for_each(|remedy| eprintln!("  {remedy}"));
+//! ```
 //!
 //! # What is promised
 //!

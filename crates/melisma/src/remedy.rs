@@ -117,41 +117,49 @@ impl Remedy {
     }
 
     /// One of these devices.
+    #[doc(hidden)]
     pub fn use_device(names: &[&str]) -> Self {
         Self::UseDevice(owned(names))
     }
 
     /// This engine for ONNX models.
+    #[doc(hidden)]
     pub fn use_engine(name: &str) -> Self {
         Self::UseEngine(Some(name.to_owned()))
     }
 
     /// One of these precisions for ONNX models.
+    #[doc(hidden)]
     pub fn use_precision(names: &[&str]) -> Self {
         Self::UsePrecision(owned(names))
     }
 
     /// One of these kinds of dataset.
+    #[doc(hidden)]
     pub fn use_store(names: &[&str]) -> Self {
         Self::UseStore(owned(names))
     }
 
     /// Another value of a setting.
+    #[doc(hidden)]
     pub fn set(key: &str, value: &str) -> Self {
         Self::Set { key: key.to_owned(), value: value.to_owned() }
     }
 
     /// This value of a key of a mel preset.
+    #[doc(hidden)]
     pub fn set_mel(key: &str, value: &str) -> Self {
         Self::SetMel { key: key.to_owned(), value: value.to_owned() }
     }
 
     /// Other values of these keys of a mel preset.
+    #[doc(hidden)]
     pub fn change_mel(keys: &[&str]) -> Self {
         Self::ChangeMel(owned(keys))
     }
 
     /// Joins names as `a`, `a or b`, or `a, b or c`.
+    #[doc(hidden)]
     pub fn alternatives<S: Borrow<str>>(names: &[S]) -> String {
         General::alternatives(names)
     }

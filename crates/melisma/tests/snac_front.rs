@@ -21,11 +21,11 @@ fn dense() -> Arc<Model> {
 
 #[test]
 fn a_clip_is_that_of_the_engine_and_a_stream_is_the_clip() {
-    let context = Context::builder().device(DeviceRequest::Cpu).threads(2).build().unwrap();
+    let context = Context::builder().with_device(DeviceRequest::Cpu).with_threads(2).build().unwrap();
     let model = Arc::new(golden("tiny24"));
     let all = codes(&model, 9, 5);
     for noise in [Noise::Off, Noise::Seed(4)] {
-        let mut decoder = Decoder::new(&context, Arc::clone(&model), noise.clone()).unwrap();
+        let mut decoder = Decoder::new_in(&context, Arc::clone(&model), noise.clone()).unwrap();
         let whole = decoder.decode(&all).unwrap();
         let mut engine = Engine::new(&model, context.queue(), context.budget(), EngineOptions::new(1)).unwrap();
         assert_eq!(bits(&whole), bits(&engine.decode(&all, &noise).unwrap()));
@@ -53,7 +53,7 @@ fn the_reference_serves_where_no_engine_can() {
         ErrorKind::Unsupported
     );
     let all = codes(&model, 5, 1);
-    let mut decoder = Decoder::new(&context, Arc::clone(&model), Noise::Seed(2)).unwrap();
+    let mut decoder = Decoder::new_in(&context, Arc::clone(&model), Noise::Seed(2)).unwrap();
     let whole = decoder.decode(&all).unwrap();
     assert_eq!(bits(&whole), bits(&reference::decode(&model, &all, &Noise::Seed(2))));
     let mut stream = decoder.stream().unwrap();
@@ -61,7 +61,7 @@ fn the_reference_serves_where_no_engine_can() {
     streamed.extend(stream.finish().unwrap());
     assert_eq!(bits(&streamed), bits(&whole));
 
-    let mut encoder = Encoder::new(&context, Arc::clone(&model)).unwrap();
+    let mut encoder = Encoder::new_in(&context, Arc::clone(&model)).unwrap();
     let found = encoder.encode(&whole).unwrap();
     assert_eq!(found, reference::encode(&model, &whole).unwrap());
     let mut stream = encoder.stream().unwrap();
@@ -89,17 +89,17 @@ fn an_encoder_and_its_stream_give_the_codes_of_the_clip() {
 #[test]
 fn codes_of_another_model_and_too_little_memory_are_refused() {
     let other = Codes::empty(&Config::snac_32khz());
-    for mut decoder in [Decoder::open("builtin:mini24"), Decoder::new(&Context::cpu().unwrap(), dense(), Noise::Off)]
+    for mut decoder in [Decoder::open("builtin:mini24"), Decoder::new_in(&Context::cpu().unwrap(), dense(), Noise::Off)]
         .map(Result::unwrap)
     {
         let error = decoder.decode(&other).unwrap_err();
         assert!(error.to_string().starts_with("codes for a model with strides [8, 4, 2, 1]"), "{error}");
     }
-    let small = Context::builder().device(DeviceRequest::Cpu).memory_limit(1 << 16).build().unwrap();
+    let small = Context::builder().with_device(DeviceRequest::Cpu).with_memory_limit(1 << 16).build().unwrap();
     assert_eq!(Decoder::open_in(&small, "builtin:mini24").unwrap_err().kind(), ErrorKind::Memory);
     assert_eq!(Encoder::open_in(&small, "builtin:mini24").unwrap_err().kind(), ErrorKind::Memory);
     for threads in [0, 1025] {
-        let error = Context::builder().device(DeviceRequest::Cpu).threads(threads).build().unwrap_err();
+        let error = Context::builder().with_device(DeviceRequest::Cpu).with_threads(threads).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{threads}: {error}");
     }
 }

@@ -34,7 +34,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     // A separate cache, so that each demo shows both a search and a cache hit.
     let cache = Cache::open(Some(&folder.0), Options::new(u64::MAX));
     let budget = session.context()?.budget();
-    let search = Search::new_in(cache, &session.config, budget, worker()?);
+    let search = Search::with_cache(cache, &session.config, budget, worker()?);
     let requested = Requested::default().with_precision("fp32").with_tolerance(1e-3).with_engine("auto");
     let requirements = Requirements::new(&session.config, requested)?;
     let request = Request::new(model, requirements).with_inputs(vec!["z=1x32x64".parse()?]);

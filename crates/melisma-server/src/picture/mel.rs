@@ -29,7 +29,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(preset: Config) -> Result<Self> {
         let config = decibels(preset);
-        let context = Context::builder().device(DeviceRequest::Cpu).threads(1).build()?;
+        let context = Context::builder().with_device(DeviceRequest::Cpu).with_threads(1).build()?;
         let mut snipped = config.clone();
         snipped.framing = Framing::Snip;
         let transform = Transform::new_in(&context, snipped)?;

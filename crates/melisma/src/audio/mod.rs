@@ -2,12 +2,13 @@
 //! recording is.
 //!
 //! ```
-//! use melisma::audio::{Clip, Source, wav};
+//! use melisma::Existing;
+//! use melisma::audio::{Clip, Source, Target};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! let path = folder.path().join("second.wav");
 //! let clip = Clip::mono(16_000, vec![0.1; 16_000]);
-//! std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::S16)?).unwrap();
+//! clip.write(&path, Existing::Refuse)?;
 //! assert_eq!(Source::open(&path, Target::new(8_000))?.facts().n_samples, 8_000);
 //! # Ok::<(), melisma::Error>(())
 //! ```

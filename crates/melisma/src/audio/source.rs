@@ -19,8 +19,7 @@ const BLOCK: usize = 1 << 14;
 /// The rates of recordings. Others are damage, or not audio.
 const RECORDED_HZ: RangeInclusive<u32> = 1_000..=768_000;
 
-/// The audio that is wanted from a file. A rate in Hz converts into the mix at that rate, from any
-/// rate.
+/// The audio that is wanted from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target {

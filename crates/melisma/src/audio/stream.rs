@@ -25,9 +25,9 @@ const MAGIC_LEN: usize = 12;
 /// An open file or pipe.
 ///
 /// ```
-/// use melisma::audio::{Clip, Stream, wav};
+/// use melisma::audio::{Clip, Stream, Target, wav};
 /// let bytes = wav::encode(&Clip::mono(8_000, vec![0.25; 800]), wav::SampleFormat::S16)?;
-/// let mut stream = Stream::live(std::io::Cursor::new(bytes), 24_000)?;
+/// let mut stream = Stream::live(std::io::Cursor::new(bytes), Target::new(24_000))?;
 /// let mut n_samples = 0;
 /// while let [_, ..] = stream.read()? {
 ///     n_samples = stream.n_read();

@@ -4,10 +4,18 @@
 //! Every key has an environment variable: `memory_limit` is `MELISMA_MEMORY_LIMIT`,
 //! `tensor_optimizations.chunk_size` is `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
 //!
-//! # Why serde-saphyr?
+//! ```
+//! use melisma::Context;
+//! use melisma::config::Config;
 //!
-//! It reads YAML with line numbers in its errors and without unsafe code; serde_yaml is archived,
-//! serde_yml is unsound.
+//! let config = Config::load_with_profile("field")?;
+//! println!("{} threads", config.threads.value.count());
+//! let context = Context::of(&config)?;
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+// serde-saphyr reads YAML with line numbers in its errors and without unsafe code; serde_yaml is
+// archived, serde_yml is unsound.
 
 mod amount;
 mod environment;

@@ -28,6 +28,7 @@ impl<'a> Entry<'a> {
 
 impl Config {
     /// All keys with their values and origins.
+    #[doc(hidden)]
     pub fn table(&self) -> Table {
         let mut table = Table::new([("key", Align::Left), ("value", Align::Left), ("from", Align::Left)]);
         for entry in self.entries() {

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 
 /// What the rows of a dataset hold.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Feature {
     /// Spectrograms, one row per segment.
     Mel(Options),

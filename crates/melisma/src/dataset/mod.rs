@@ -4,10 +4,23 @@
 //! A [`Feature`] decides what a row holds: the spectrogram of a segment, or the tokens of a file with
 //! the text that belongs to it. Everything else is common to both.
 //!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use melisma::dataset::{Inputs, Options, Request, verify};
+//! use melisma::mel::Config;
+//!
+//! let inputs = Inputs::find(&["clips"])?;
+//! let segments = Options::new(Config::preset("whisper-80")?, Duration::from_secs(10))?;
+//! let outcome = Request::new(&inputs, "train.h5", segments)?.build()?;
+//! println!("{} rows of {} files", outcome.segments, outcome.files_ok);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+//!
 //! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, and
-//! [`Request::build`] fills the rows. All sizes are known before the first sample is read. The [`store`] is
+//! [`Request::build`] fills the rows. All sizes are known before the first sample is read. The file is
 //! therefore one header followed by columns at fixed offsets, and any thread writes to it without a
-//! lock. The [`journal`] records which rows are written.
+//! lock. A journal beside it records which rows are written.
 
 mod build;
 mod complete;

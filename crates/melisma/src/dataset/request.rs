@@ -125,6 +125,7 @@ impl<'a> Request<'a> {
 
     /// How the work is done; the values do not depend on it.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_techniques(mut self, techniques: Techniques) -> Self {
         self.techniques = techniques;
         self

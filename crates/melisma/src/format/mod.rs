@@ -1,5 +1,13 @@
 //! File formats and their contents: arrays ([`npy`], [`Value`]), weights ([`safetensors`],
 //! [`checkpoint`]) and images ([`png`]).
+//!
+//! ```
+//! use melisma::format::{Value, npy};
+//!
+//! let value = Value::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
+//! assert_eq!(npy::decode(&npy::encode(&value))?, value);
+//! # Ok::<(), melisma::Error>(())
+//! ```
 
 pub mod checkpoint;
 #[doc(hidden)]

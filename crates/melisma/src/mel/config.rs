@@ -212,6 +212,7 @@ impl Config {
     }
 
     /// `[F, T]`, but `[T, F]` for Kaldi.
+    #[doc(hidden)]
     pub fn order(&self) -> Order {
         if self.mel_scale == MelScale::Kaldi { Order::TimeFilter } else { Order::FilterTime }
     }

@@ -21,6 +21,7 @@ impl Config {
     ///
     /// # Errors
     /// A value is out of its bounds, the budget refuses, or the device cannot do it.
+    #[doc(hidden)]
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         self.kernel()?.plan(device, budget)
     }

@@ -5,9 +5,23 @@
 //! is a blob of tiles with an index, so a single tensor or tile can be read. `unpack` restores the
 //! source file byte for byte.
 //!
-//! From file to file, the source is a [`ReadAt`] such as [`std::fs::File`], and the packed file is a [`Sink`] such as
-//! [`OutputFile`](crate::output::OutputFile), which takes its name at `commit`. [`Archive::unpack`] writes to any
-//! [`Append`], also an `OutputFile`. Byte vectors are all three.
+//! ```
+//! use melisma::{Existing, pack};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let [model, packed, back] = ["model", "packed", "back"].map(|name| folder.path().join(name));
+//! # let header = br#"{"w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}}        "#;
+//! # let source = [&(header.len() as u64).to_le_bytes()[..], header, &[0x80, 0x3f].repeat(8)].concat();
+//! # std::fs::write(&model, &source).unwrap();
+//! pack::pack_file(&model, &packed, Existing::Refuse)?;
+//! assert_eq!(pack::load(&packed)?.tensors()[0].name, "w");
+//! pack::unpack_file(&packed, &back, Existing::Refuse)?;
+//! # assert_eq!(std::fs::read(back).unwrap(), source);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+//!
+//! With other settings, [`pack()`] reads any [`ReadAt`] such as [`std::fs::File`] and writes to any [`Sink`]; an [`Archive`]
+//! reads the result, and [`Archive::unpack`] writes to any [`Append`]. Byte vectors are all three.
 //!
 //! ```
 //! use melisma::Budget;
@@ -30,6 +44,7 @@ mod archive;
 mod array;
 mod blob;
 mod contents;
+mod file;
 mod gpu_index;
 mod hash;
 mod header;
@@ -55,16 +70,15 @@ pub use array::{Array, compress, compress_into, decompress};
 pub use contents::Contents;
 #[doc(hidden)]
 pub use contents::source_header;
-#[doc(hidden)]
+pub use file::{pack_file, unpack_file};
 pub use gpu_index::SEGMENT;
 pub use index::{Index, open, packed_path};
-pub use layout::Layout;
 #[doc(hidden)]
-pub use layout::{TILE_SIZES, split_of};
+pub use layout::split_of;
+pub use layout::{Layout, TILE_SIZES};
 pub use load::{Loaded, Loader, load, load_in, load_to_device};
 #[doc(hidden)]
-pub use melisma_kernels::rans::Mode;
-pub use melisma_kernels::rans::{Decoder, Encoder, Split, Tile};
+pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use region::Region;
 pub use storage::{Append, ReadAt, Sink};
 pub use torch::{Converted, is_checkpoint};

@@ -83,7 +83,6 @@ impl Available {
 
 /// Memory that a piece of work takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[doc(hidden)]
 pub struct Needed {
     /// Pageable and pinned host memory.
     pub host: u64,
@@ -91,7 +90,7 @@ pub struct Needed {
     pub device: u64,
 }
 
-/// The budget of [`Available::budget`] for the current state of `device`.
+/// A budget of at most `limit` for the memory that `device` has now.
 pub fn budget(limit: Limit, device: &Device) -> Budget {
     Available::detect(device).budget(limit)
 }
@@ -238,6 +237,7 @@ pub struct Summary {
 
 impl Summary {
     /// One row per scope, below the whole budget.
+    #[doc(hidden)]
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Codes {
     shape: Shape,
-    /// `[F, S]`, in the order of [`slots`].
+    /// `[F, S]`, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
     codes: Vec<i32>,
 }
 
@@ -73,7 +73,7 @@ impl Codes {
         Ok(Self::valid(config, codes))
     }
 
-    /// Codes from frames written in a row, in the order of [`slots`].
+    /// Codes from frames written in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
     ///
     /// # Errors
     /// `InvalidArgument` when `frames` ends inside a frame or a code does not exist; the message names it.
@@ -152,7 +152,7 @@ impl<'a> Frames<'a> {
         self.codes.is_empty()
     }
 
-    /// The codes in a row, in the order of [`slots`].
+    /// The codes in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
     pub fn as_slice(self) -> &'a [i32] {
         self.codes
     }

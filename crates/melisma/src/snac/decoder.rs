@@ -54,16 +54,16 @@ impl Decoder {
     /// Opens a model in `context`.
     ///
     /// # Errors
-    /// Those of [`Model::open_in`] and [`Decoder::new`].
+    /// Those of [`Model::open_in`] and [`Decoder::new_in`].
     pub fn open_in(context: &Context, source: &str) -> Result<Self> {
-        Self::new(context, Arc::new(Model::open_in(context, source)?), DecodeOptions::default())
+        Self::new_in(context, Arc::new(Model::open_in(context, source)?), DecodeOptions::default())
     }
 
     /// A decoder of `model`.
     ///
     /// # Errors
     /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
-    pub fn new(context: &Context, model: Arc<Model>, options: impl Into<DecodeOptions>) -> Result<Self> {
+    pub fn new_in(context: &Context, model: Arc<Model>, options: impl Into<DecodeOptions>) -> Result<Self> {
         let options = options.into();
         let size = EngineOptions { max_streams: 1, rounding: options.rounding };
         let engine =
@@ -90,6 +90,23 @@ impl Decoder {
     }
 
     /// The codes in a file of tokens, in any format that [`tokens`] knows.
+    ///
+    /// ```
+    /// use melisma::Existing;
+    /// use melisma::audio::Clip;
+    /// use melisma::snac::Decoder;
+    /// # use melisma::snac::tokens::to_orpheus;
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (tokens, speech) = (folder.path().join("tokens.txt"), folder.path().join("speech.wav"));
+    /// let mut decoder = Decoder::open("builtin:mini24")?;
+    /// # let written = to_orpheus(decoder.model(), &decoder.codes(&[0, 1, 2, 3, 4, 5, 6])?)?;
+    /// # std::fs::write(&tokens, written).unwrap();
+    /// let samples = decoder.decode(&decoder.read(&tokens)?)?;
+    /// Clip::mono(decoder.sample_rate(), samples).write(&speech, Existing::Refuse)?;
+    /// assert_eq!(Clip::read(&speech)?.n_frames(), 2048);
+    /// # Ok::<(), melisma::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`tokens::Reader`], or the file cannot be read, or another model made the tokens.
@@ -118,7 +135,7 @@ impl Decoder {
         self.decode_with(codes, &self.options.noise.clone())
     }
 
-    /// The samples of a whole clip with other noise than that of [`Decoder::new`].
+    /// The samples of a whole clip with other noise than that of [`Decoder::new_in`].
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -140,7 +157,7 @@ impl Decoder {
         self.stream_with(self.options.noise.clone())
     }
 
-    /// A stream with other noise than that of [`Decoder::new`].
+    /// A stream with other noise than that of [`Decoder::new_in`].
     ///
     /// # Errors
     /// As [`Decoder::stream`].

@@ -40,16 +40,16 @@ impl Encoder {
     /// Opens a model in `context`.
     ///
     /// # Errors
-    /// Those of [`Model::open_in`] and [`Encoder::new`].
+    /// Those of [`Model::open_in`] and [`Encoder::new_in`].
     pub fn open_in(context: &Context, source: &str) -> Result<Self> {
-        Self::new(context, Arc::new(Model::open_in(context, source)?))
+        Self::new_in(context, Arc::new(Model::open_in(context, source)?))
     }
 
     /// An encoder of `model`.
     ///
     /// # Errors
     /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
-    pub fn new(context: &Context, model: Arc<Model>) -> Result<Self> {
+    pub fn new_in(context: &Context, model: Arc<Model>) -> Result<Self> {
         let engine = unless_reference(context.queue(), || {
             EncodeEngine::new(&model, context.queue(), context.budget(), EngineOptions::new(1))
         })?;

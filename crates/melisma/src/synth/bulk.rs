@@ -131,6 +131,7 @@ impl BulkRenderer {
     ///
     /// # Errors
     /// As there.
+    #[doc(hidden)]
     pub fn start_notes(&mut self, notes: &[Note], controls: Controls<'_>) -> Result<Ticket> {
         let place = self.n_batches % self.slots.len();
         let Slot { queue, plan, out, host } = &mut self.slots[place];
@@ -176,6 +177,7 @@ impl BulkRenderer {
     ///
     /// # Errors
     /// The device failed.
+    #[doc(hidden)]
     pub fn device_spans(&self) -> Result<Vec<DeviceSpan>> {
         let spans = self.slots.iter().map(|slot| slot.queue.device_spans()).collect::<Result<Vec<_>>>()?;
         Ok(spans.concat())

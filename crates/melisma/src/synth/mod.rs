@@ -14,10 +14,7 @@
 //! ```
 //! use melisma::synth::{BusConfig, Instrument, Length, Note, Score, Setup, render};
 //!
-//! let note = |instrument, start, key| {
-//!     Note { instrument, start, duration: 0.4, key, velocity: 0.7, pan: 0.0, channel: 0 }
-//! };
-//! let notes = vec![note(Instrument::Bass, 0.0, 45), note(Instrument::Lead, 0.0, 69), note(Instrument::Lead, 0.5, 72)];
+//! let notes = vec![Note::new(Instrument::Bass, 0.0, 0.9, 45), Note::new(Instrument::Lead, 0.5, 0.4, 72)];
 //! let score = Score { tempo: 120.0, notes, ..Score::default() };
 //!
 //! let setup = Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(48_000));

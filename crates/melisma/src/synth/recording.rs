@@ -159,7 +159,7 @@ pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
 /// Records all takes on `device`, one recording each, in batches, the next one rendered while the last is copied.
 ///
 /// # Errors
-/// As [`voice_seconds`], or memory is short, or the device fails.
+/// It cannot be recorded, for instance because it has bends; or memory is short, or the device fails.
 pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<'_>]) -> Result<Vec<Recording>> {
     let _span = tracing::info_span!("record", takes = takes.len()).entered();
     let sheets = takes.iter().map(|&take| Sheet::new(take, sample_rate)).collect::<Result<Vec<_>>>()?;

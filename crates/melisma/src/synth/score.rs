@@ -44,6 +44,13 @@ pub struct Note {
     pub channel: u8,
 }
 
+impl Note {
+    /// A note of `instrument` in the middle, at three quarters of its loudness.
+    pub fn new(instrument: Instrument, start: f64, duration: f64, key: u8) -> Self {
+        Self { instrument, start, duration, key, velocity: 0.75, pan: 0.0, channel: 0 }
+    }
+}
+
 /// A change of pitch of all notes of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

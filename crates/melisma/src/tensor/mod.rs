@@ -76,6 +76,7 @@ impl TensorOptimizer {
 
     /// Assumes that this much memory is free, whatever the machine reports.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_available(mut self, available: Available) -> Self {
         self.available = Some(available);
         self

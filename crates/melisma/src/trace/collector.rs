@@ -174,6 +174,7 @@ impl Collector {
 
     /// Adds work timed by `device`. Beyond a million spans, further ones are only counted, and the
     /// report says so.
+    #[doc(hidden)]
     pub fn add_device(&self, device: &str, spans: impl IntoIterator<Item = DeviceSpan>) {
         let mut lanes = lock(&self.0.lanes);
         let room = (self.0.max_events as usize).saturating_sub(lanes.values().map(Vec::len).sum());

@@ -17,11 +17,9 @@
 //! [`Budget`](crate::runtime::memory::Budget)s granted.
 //!
 //! Spans go to `tracing` in every build; the collector is behind the feature `trace`, which is on by default.
-//!
-//! # Why our own layer instead of tracing-chrome?
-//!
-//! One collector feeds both the JSON and the table, with device times and bytes attached, so the
-//! two cannot disagree.
+
+// Not tracing-chrome: one collector feeds both the JSON and the table, with device times and bytes
+// attached, so the two cannot disagree.
 
 mod busy;
 #[cfg(feature = "trace")]

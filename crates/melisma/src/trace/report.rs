@@ -167,6 +167,7 @@ impl Report {
     }
 
     /// Only the table.
+    #[doc(hidden)]
     pub fn table(&self, sort: Sort, limit: usize) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([

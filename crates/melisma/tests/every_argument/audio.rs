@@ -85,7 +85,7 @@ fn places_in_files() {
 fn spectrograms() {
     limit();
     let mut calls = Calls::default();
-    let context = Context::builder().device(DeviceRequest::Cpu).memory_limit(1 << 28).build().unwrap();
+    let context = Context::builder().with_device(DeviceRequest::Cpu).with_memory_limit(1 << 28).build().unwrap();
     let base = || mel::Config::preset("whisper-80").unwrap();
     let mut check = |name: &str, n: usize, value: f64, change: &dyn Fn(&mut mel::Config)| {
         let mut config = base();

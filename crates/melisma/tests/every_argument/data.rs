@@ -161,7 +161,7 @@ fn datasets() {
         request.build_watched(&Counters::default(), |_, _| {}).map(drop)
     });
     each!(calls, "Context", threads in COUNTS, bytes in [0, 1, 1 << 20, u64::MAX] => {
-        let context = Context::builder().device(DeviceRequest::Cpu).threads(threads).memory_limit(bytes).build()?;
+        let context = Context::builder().with_device(DeviceRequest::Cpu).with_threads(threads).with_memory_limit(bytes).build()?;
         Decoder::open_in(&context, "builtin:mini24").map(drop)
     });
     each!(calls, "verify", threads in COUNTS => {

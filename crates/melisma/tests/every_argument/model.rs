@@ -55,7 +55,7 @@ fn models_and_measurements() {
     std::fs::write(file.path(), model.to_bytes().unwrap()).unwrap();
     each!(calls, "Search::with_free_bytes", bytes in PLACES, threads in [0, 1, 3] => {
         let cache = Cache::open(None, cache::Options::new(bytes).with_threads(threads));
-        let search = Search::new_in(cache, &config, &budget, Worker::Here(budget.clone())).with_free_bytes(Some(bytes));
+        let search = Search::with_cache(cache, &config, &budget, Worker::Here(budget.clone())).with_free_bytes(Some(bytes));
         search.open_for_run(file.path(), Requested::default(), |_| Ok(vec![Value::zeros(DType::F32, &[1, 8, 4])?])).map(drop)
     });
     each!(calls, "Latency::of", value in FLOATS, n in [0, 1, 2, 100] => Latency::of(&vec![value; n]));

@@ -86,6 +86,7 @@ impl Cache {
     }
 
     /// The manifests of all entries, and the number of unreadable ones. Files are not checked.
+    #[doc(hidden)]
     pub fn entries(&self) -> (Vec<(Key, Manifest)>, usize) {
         let Some(folder) = self.folder() else { return (Vec::new(), 0) };
         let (mut entries, mut n_bad) = (Vec::new(), 0);

@@ -105,6 +105,7 @@ impl Built {
 impl Cache {
     /// Looks up the entry for `parts`. An entry that fails a check is quarantined, and the miss
     /// says so.
+    #[doc(hidden)]
     pub fn find(&self, parts: &Parts) -> Found {
         let key = parts.key();
         let is_there = |folder: &Path| std::fs::symlink_metadata(folder.join(key.as_str())).is_ok();
@@ -116,6 +117,7 @@ impl Cache {
 
     /// Looks up and checks the entry for `key`. An entry that fails a check is quarantined, and the
     /// miss says so.
+    #[doc(hidden)]
     pub fn take(&self, key: &Key) -> Found {
         let Some(folder) = self.folder() else {
             return Found::Miss(Miss::Unusable(self.note().unwrap_or_default().to_owned()));
@@ -137,6 +139,7 @@ impl Cache {
     /// # Errors
     /// Those of `build`. An unwritable cache is not an error: the entry is then built outside of
     /// it, see [`Entry::uncached`].
+    #[doc(hidden)]
     pub fn find_or_build(
         &self,
         parts: &Parts,
@@ -182,6 +185,7 @@ impl Cache {
     }
 
     /// Quarantines an entry that failed its self-check, and describes what happened to it.
+    #[doc(hidden)]
     pub fn reject(&self, key: &Key, reason: &str) -> String {
         self.set_aside(key, reason)
     }

@@ -20,7 +20,7 @@ pub struct Search<'a> {
     pub cache: Cache,
     /// Measures the candidates.
     pub worker: Worker,
-    /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
+    /// Memory that candidates may use, in bytes.
     pub free_bytes: Option<u64>,
     /// Receives progress messages.
     pub say: &'a dyn Fn(&Message),
@@ -34,11 +34,11 @@ impl<'a> Search<'a> {
         if let Some(note) = cache.note() {
             say(&Message::Note(note.to_owned()));
         }
-        Self::new_in(cache, config, budget, worker).with_say(say)
+        Self::with_cache(cache, config, budget, worker).with_say(say)
     }
 
     /// A silent search that uses `cache` and the machine's free memory.
-    pub fn new_in(cache: Cache, config: &'a Config, budget: &'a Budget, worker: Worker) -> Self {
+    pub fn with_cache(cache: Cache, config: &'a Config, budget: &'a Budget, worker: Worker) -> Self {
         Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say: &|_| {} }
     }
 

@@ -80,6 +80,7 @@ pub fn decode(model: &Model, codes: &Codes, noise: &Noise) -> Vec<f32> {
 }
 
 /// Samples to latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
+#[doc(hidden)]
 pub fn latents(model: &Model, samples: &[f32]) -> Plane {
     let mut pieces = Vec::new();
     each_latents(model, samples, |piece| pieces.push(piece));

@@ -73,7 +73,7 @@ pub fn to_json(model: &Model, codes: &Codes) -> String {
     format!("{}\n", serde_json::json!({ "model": model.hash(), "codes": codes.levels() }))
 }
 
-/// 32-bit integers, `[frames, slots]`, in the order of [`slots`].
+/// 32-bit integers, `[frames, slots]`, in the order of language models.
 pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
     let mut out = npy::header(npy::descr(DType::I32), &[codes.n_frames(), slots(model.config()).len()]);
     out.extend(codes.frames().as_slice().iter().flat_map(|code| code.to_le_bytes()));

@@ -6,7 +6,7 @@
 //! They are those of the reference model within 1e-4 of full scale.
 //!
 //! ```
-//! use melisma::snac::{Codes, Engine, Model, Noise};
+//! use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 //! use melisma::{Budget, Device};
 //!
 //! let model = Model::mini24()?;
@@ -65,7 +65,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine on the device of `queue`. `usize` converts into options with that many streams.
+    /// An engine on the device of `queue`.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`

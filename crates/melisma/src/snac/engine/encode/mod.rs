@@ -6,7 +6,7 @@
 //! codes are equally near within the rounding of a sum.
 //!
 //! ```
-//! use melisma::snac::{Codes, EncodeEngine, Model};
+//! use melisma::snac::{Codes, EncodeEngine, EngineOptions, Model};
 //! use melisma::{Budget, Device};
 //!
 //! let model = Model::mini24()?;
@@ -81,7 +81,7 @@ fn capacity(device: &Device, max_streams: usize) -> Capacity {
 }
 
 impl EncodeEngine {
-    /// An engine on the device of `queue`. `usize` converts into options with that many streams.
+    /// An engine on the device of `queue`.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
