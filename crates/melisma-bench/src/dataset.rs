@@ -19,7 +19,7 @@ use self::corpus::{Corpus, RATE};
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
 use melisma::Existing;
-use melisma::audio::{Reads, Source};
+use melisma::audio::{Reads, Source, Target};
 use melisma::dataset::{Inputs, Merge, Missing, Options, Outcome, Request, StoreKind, Techniques};
 use melisma::mel::Config;
 use melisma::runtime::device::{Device, available_threads};
@@ -180,7 +180,7 @@ fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
 fn read_all(inputs: &Inputs, next: &AtomicUsize, reads: Reads) -> Result<()> {
     let mut samples = vec![0i16; RATE as usize * 10];
     while let Some(input) = inputs.files.get(next.fetch_add(1, Relaxed)) {
-        Source::reopen(input.path(), RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
+        Source::reopen(input.path(), Target::new(RATE), samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
     }
     Ok(())
 }

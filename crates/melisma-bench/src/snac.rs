@@ -21,7 +21,7 @@ pub(super) use file::Folder;
 
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
-use melisma::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
+use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, slots, tokens};
 use melisma::{Context, Error, Result};
 
 const PEERS: &str = include_str!("../peers/snac.py");
@@ -47,7 +47,7 @@ impl Rig {
     }
 
     fn engine(&self, model: &Model, max_streams: usize) -> Result<Engine> {
-        Engine::new(model, self.0.queue(), self.0.budget(), max_streams)
+        Engine::new(model, self.0.queue(), self.0.budget(), EngineOptions::new(max_streams))
     }
 
     fn player(&self, model: &Arc<Model>) -> Result<Player> {

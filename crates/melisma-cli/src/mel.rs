@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::audio::{Facts, Reads, SampleType, Source};
+use melisma::audio::{Facts, Reads, SampleType, Source, Target};
 use melisma::format::{npy, safetensors};
 use melisma::mel::{Config, Spectrogram, Transform, picture};
 use melisma::output::{self, Existing, OutputFile};
@@ -130,7 +130,7 @@ impl Kind {
 }
 
 fn look(path: &Path, config: &Config) -> Result<Facts> {
-    let facts = Source::open(path, config.sample_rate)?.facts().clone();
+    let facts = Source::open(path, Target::new(config.sample_rate))?.facts().clone();
     if facts.n_samples > MAX_SAMPLES {
         return Err(Error::unsupported(format!("{} samples; at most {MAX_SAMPLES} are taken", facts.n_samples))
             .with_hint("`melisma dataset build` cuts long files into segments"));
@@ -139,7 +139,8 @@ fn look(path: &Path, config: &Config) -> Result<Facts> {
 }
 
 fn spectrogram(transform: &Transform, path: &Path, facts: &Facts) -> Result<Spectrogram> {
-    let mut source = Source::reopen(path, transform.config().sample_rate, facts.n_original, Reads::Direct)?;
+    let mut source =
+        Source::reopen(path, Target::new(transform.config().sample_rate), facts.n_original, Reads::Direct)?;
     let n = facts.n_samples as usize;
     match facts.element {
         SampleType::I16 => {

@@ -15,7 +15,7 @@ use ::melisma::audio::{Format, Layout, Writer};
 use ::melisma::runtime::device::Device;
 use ::melisma::runtime::memory::Budget;
 use ::melisma::snac::reference::seam::Seam;
-use ::melisma::snac::{Codes, Engine, Model, Noise};
+use ::melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 use melisma::{Ran, Sandbox, golden};
 use serde_json::Value;
 
@@ -147,7 +147,7 @@ fn every_chunk_and_every_format_gives_the_same_bytes() {
     let codes = Codes::new(model.config(), serde_json::from_value(stamped["codes"].clone()).unwrap()).unwrap();
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    let mut engine = Engine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(1)).unwrap();
     let expected = engine.decode(&codes, &Noise::Seed(7)).unwrap();
     let floats = samples(&decode("t.txt", "f32.wav", &["--sample-format", "f32", "--noise", "seed:7"]));
     assert_eq!(Seam::measure(&floats, &expected).n_different, 0);

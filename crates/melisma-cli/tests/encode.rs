@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use ::melisma::audio::{Clip, Stream, wav};
+use ::melisma::audio::{Clip, Stream, Target, wav};
 use ::melisma::snac::tokens::to_orpheus;
 use ::melisma::snac::{Model, reference};
 use melisma::{Ran, Sandbox, golden_file};
@@ -52,7 +52,7 @@ fn every_format_and_pace_gives_the_tokens_of_its_samples() {
     let sandbox = Sandbox::new();
     let model = Model::open(&tiny()).unwrap();
     for name in ["tone.flac", "tone.ogg", "tone_lame.mp3", "tone_rf64.wav", "tone.m4a", "tone_mulaw.wav"] {
-        let mut stream = Stream::open(tone(name), 24_000).unwrap();
+        let mut stream = Stream::open(tone(name), Target::new(24_000)).unwrap();
         let mut samples = Vec::new();
         while let block @ [_, ..] = stream.read().unwrap() {
             samples.extend_from_slice(block);

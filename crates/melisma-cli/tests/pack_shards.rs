@@ -4,7 +4,7 @@
 mod melisma;
 
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use melisma::Sandbox;
 use serde_json::{Value, json};
@@ -187,6 +187,16 @@ fn every_file_belongs_to_a_part() {
         let n_files: usize = parts.iter().map(|part| part["files"].as_array().unwrap().len()).sum();
         assert_eq!((n_files, &parts[n - 1]["complete"]), (3, &json!(true)), "{n} parts: {parts:?}");
     }
+}
+
+#[test]
+fn a_source_from_a_clock_ahead_is_packed_once() {
+    let sandbox = sandbox();
+    let source = File::options().write(true).open(sandbox.path("m-1.safetensors")).unwrap();
+    source.set_modified(SystemTime::now() + Duration::from_secs(86_400)).unwrap();
+    let args = ["pack", INDEX, "--shard", "1/1", "--json"];
+    assert_eq!(json(&sandbox, &args)["complete"], true);
+    assert_eq!(json(&sandbox, &args)["files_kept"], 2);
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
     let setup = Setup {
         queue: place.context.queue(),
         budget: place.context.budget(),
-        options: EngineOptions::from(max_streams),
+        options: EngineOptions::new(max_streams),
         capacity: None,
         metrics: Arc::clone(metrics),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use melisma::Result;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory::Budget;
-use melisma::snac::{EncodeEngine, Model};
+use melisma::snac::{EncodeEngine, EngineOptions, Model};
 
 use crate::batcher::{Batcher, Capacity, period};
 use crate::metrics::Metrics;
@@ -27,7 +27,7 @@ pub fn max_clips(device: &Device) -> usize {
 /// Those of [`EncodeEngine::new`].
 pub fn start(model: &Model, queue: &Queue, budget: &Budget, metrics: &Arc<Metrics>) -> Result<Encoder> {
     let max_clips = max_clips(&queue.device());
-    let engine = EncodeEngine::new(model, queue, budget, max_clips)?;
+    let engine = EncodeEngine::new(model, queue, budget, EngineOptions::new(max_clips))?;
     let capacity = Capacity { streams: max_clips, step_frames: engine.max_frames() };
     Batcher::over(engine, period(model.config()), capacity, Arc::clone(metrics))
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use client::{Fixture, MODEL, codes, read_head, samples, tokens, until};
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::audio::{self, Clip, Source};
+use melisma::audio::{self, Clip, Source, Target};
 use melisma::snac::Noise;
 use melisma::snac::tokens::{to_ids, to_json};
 use melisma_server::websocket::Message;
@@ -57,7 +57,7 @@ fn decoded(bytes: &[u8], n_samples: usize) -> Vec<f32> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.flac");
     std::fs::write(&path, bytes).unwrap();
-    let mut source = Source::open(&path, MODEL.config().sampling_rate).unwrap();
+    let mut source = Source::open(&path, Target::new(MODEL.config().sampling_rate)).unwrap();
     assert_eq!(source.facts().n_samples, n_samples as u64);
     let mut samples = vec![0.0; n_samples];
     source.read_f32(0, &mut samples).unwrap();

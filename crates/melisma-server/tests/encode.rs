@@ -12,7 +12,7 @@ use melisma::audio::{Clip, flac, wav};
 use melisma::random::Lcg32;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{to_ids, to_json, to_orpheus};
-use melisma::snac::{Codes, EncodeEngine};
+use melisma::snac::{Codes, EncodeEngine, EngineOptions};
 use melisma_server::encoder::max_clips;
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(1));
@@ -26,7 +26,7 @@ fn clip(n_samples: usize) -> Clip {
 fn codes(clip: &Clip) -> Codes {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    EncodeEngine::new(&MODEL, &queue, &budget, 1).unwrap().encode(&clip.samples).unwrap()
+    EncodeEngine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().encode(&clip.samples).unwrap()
 }
 
 #[test]

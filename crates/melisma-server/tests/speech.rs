@@ -16,7 +16,7 @@ use melisma::audio::{self, Clip};
 use melisma::config::Config;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{Format, Reader, to_orpheus};
-use melisma::snac::{Codes, EncodeEngine, Noise};
+use melisma::snac::{Codes, EncodeEngine, EngineOptions, Noise};
 use melisma::synth::{BusConfig, Length, Performance, Setup, Style, compose};
 use melisma_server::upstream::stand_in::{Ending, Gate, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
@@ -36,7 +36,7 @@ static TOKENS: LazyLock<Vec<String>> = LazyLock::new(|| {
     }
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    let codes = EncodeEngine::new(&MODEL, &queue, &budget, 1).unwrap().encode(&samples).unwrap();
+    let codes = EncodeEngine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().encode(&samples).unwrap();
     split(&to_orpheus(&MODEL, &codes).unwrap())
 });
 

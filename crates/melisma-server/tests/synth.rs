@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use client::{Fixture, Socket, until};
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::audio::{Clip, Source};
+use melisma::audio::{Clip, Source, Target};
 use melisma::synth::{BusConfig, Endless, EngineConfig, Length, Performance, Setup, Style, compose};
 use melisma_server::websocket::Message;
 use melisma_server::{Guard, Limits};
@@ -216,7 +216,7 @@ fn a_piece_is_the_one_of_the_command_line() {
     let flac = SERVER.get("/v1/synth.flac?preset=bright&seed=3&seconds=1.5&rate=24000");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
-    let source = Source::open(folder.path().join("a.flac"), 24_000).unwrap();
+    let source = Source::open(folder.path().join("a.flac"), Target::new(24_000)).unwrap();
     assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
     let mut shortest = None;
     until("a place for a piece", || {

@@ -16,12 +16,10 @@ export const FIELD = Object.freeze({
   STATE: 5,
   /** 1 once the stream has ended, so that running dry is no fault. */
   ENDED: 6,
-  /** How much faster than written the samples are read, in millionths. */
-  DRIFT_PPM: 7,
   /** 1 while the listener wants to hear something. */
-  WANTED: 8,
+  WANTED: 7,
   /** 1 if samples arrive at the pace of their sound: late ones are skipped, and the speed follows the server's clock. */
-  LIVE: 9,
+  LIVE: 8,
 });
 
 export const STATE = Object.freeze({ WAITING: 0, PLAYING: 1 });

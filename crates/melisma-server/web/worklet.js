@@ -162,7 +162,6 @@ class RingPlayer extends AudioWorkletProcessor {
     const lack = target - RESERVE - this.mean;
     const drift = excess > 0 ? excess / sampleRate / 5 : lack > 0 ? -lack / sampleRate / 5 : 0;
     this.speed = 1 + Math.max(-MAX_DRIFT, Math.min(MAX_DRIFT, drift));
-    ring.set(FIELD.DRIFT_PPM, Math.round((this.speed - 1) * 1e6));
   }
 
   /** Lowers the target when long delays are forgotten, and raises it before one that is longer than those of late. */

@@ -10,12 +10,11 @@
 //! | [`audio`] | reads, writes and resamples audio files |
 //! | [`fidelity`] | how close decoded audio is to its original |
 //! | [`mod@pack`] | weights compressed without loss |
-//! | [`tensor`], [`mod@convert`] | tools for single tensors; element types to and from f32 |
+//! | [`tensor`] | tools for single tensors: products, element types, weights of a file |
 //! | [`onnx`], [`engine`], [`mod@optimize`] | models, what runs them, and the best engine for a model |
 //! | [`mod@format`] | arrays, weights and pictures in files |
 //! | [`config`] | settings, profiles, precision and policy |
 //! | [`runtime`] | the machine, its devices and their memory |
-//! | [`mod@random`] | random numbers that are the same on every machine |
 //! | [`trace`] | where the time goes |
 //!
 //! # Codec tokens to audio
@@ -56,13 +55,14 @@
 //!
 //! # Errors
 //!
-//! Every [`Error`] has a [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
+//! Every [`Error`] has an [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
 //! say what to do about it: [`Remedy::of`] lists them.
 //!
 //! # What is promised
 //!
-//! What these pages show. The modules `text` and `output`, which the command line, the server and the Python package share,
-//! are not shown and may change at any time; so may the feature `front`, which is for these three alone.
+//! What these pages show. What the command line, the server, the Python package and the bench share beside it is public
+//! but not shown, such as the modules `text` and `output`, and may change at any time; so may the features `front` and
+//! `bench`, which are for these alone.
 //!
 //! # Features
 //!

@@ -5,7 +5,7 @@ mod repository;
 
 use std::path::PathBuf;
 
-use melisma::audio::{Reads, SampleType, Source};
+use melisma::audio::{Reads, SampleType, Source, Target};
 
 const N: usize = 6400;
 
@@ -48,7 +48,8 @@ fn every_format_gives_the_tone() {
         ("tone_late_flac.ogg", 1, 1.0, 3.1e-5),
     ];
     for (name, n_channels, factor, tolerance) in cases {
-        let mut source = Source::open(golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut source =
+            Source::open(golden(name), Target::new(16_000)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let facts = source.facts().clone();
         assert_eq!((facts.n_channels, facts.sample_rate, &facts.note), (n_channels, 16_000, &None), "{name}");
         let samples = all(&mut source);
@@ -64,10 +65,10 @@ fn every_format_gives_the_tone() {
 fn parts_are_those_of_the_whole_in_any_order() {
     for name in ["tone.flac", "tone.mp3", "tone_mulaw.wav"] {
         for rate in [16_000, 22_050, 8_000] {
-            let mut source = Source::open(golden(name), rate).unwrap();
+            let mut source = Source::open(golden(name), Target::new(rate)).unwrap();
             let whole = all(&mut source);
             let n_original = source.facts().n_original;
-            let mut again = Source::reopen(golden(name), rate, n_original, Reads::Direct).unwrap();
+            let mut again = Source::reopen(golden(name), Target::new(rate), n_original, Reads::Direct).unwrap();
             assert_eq!(again.facts(), source.facts());
             for (first, n) in [(1000, 500), (1200, 700), (10, 100), (2000, 1), (whole.len() - 300, 300)] {
                 let mut part = vec![0.0; n];
@@ -81,13 +82,13 @@ fn parts_are_those_of_the_whole_in_any_order() {
 
 #[test]
 fn integers_stay_integers() {
-    let mut source = Source::open(golden("tone_be.wav"), 16_000).unwrap();
+    let mut source = Source::open(golden("tone_be.wav"), Target::new(16_000)).unwrap();
     assert_eq!(source.facts().element, SampleType::I16);
     let mut integers = vec![0i16; N];
     source.read_i16(0, &mut integers).unwrap();
     let floats = all(&mut source);
     assert!(integers.iter().zip(&floats).all(|(&a, &b)| f32::from(a) / 32_768.0 == b));
-    assert_eq!(Source::open(golden("tone_be.wav"), 8000).unwrap().facts().element, SampleType::F32);
+    assert_eq!(Source::open(golden("tone_be.wav"), Target::new(8000)).unwrap().facts().element, SampleType::F32);
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn cut_and_changed_files_are_errors_not_panics() {
         let whole = std::fs::read(golden(name)).unwrap();
         for cut in [0, 1, 11, 12, 40, 100, whole.len() / 2, whole.len() - 1] {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            if let Ok(mut source) = Source::open(&path, 16_000) {
+            if let Ok(mut source) = Source::open(&path, Target::new(16_000)) {
                 assert!(source.facts().n_samples as usize <= 2 * N);
                 let mut samples = vec![0.0; source.facts().n_samples as usize];
                 let _ = source.read_f32(0, &mut samples);
@@ -108,7 +109,7 @@ fn cut_and_changed_files_are_errors_not_panics() {
             let mut changed = whole.clone();
             changed[at] ^= 0x5a;
             std::fs::write(&path, &changed).unwrap();
-            let _ = Source::open(&path, 16_000);
+            let _ = Source::open(&path, Target::new(16_000));
         }
     }
 }
@@ -116,7 +117,7 @@ fn cut_and_changed_files_are_errors_not_panics() {
 #[test]
 fn what_encoders_added_is_left_out() {
     for name in ["tone.flac", "tone.ogg", "tone.m4a", "tone_alac.m4a", "tone_lame.mp3", "tone.aiff"] {
-        assert_eq!(Source::open(golden(name), 16_000).unwrap().facts().n_samples, N as u64, "{name}");
+        assert_eq!(Source::open(golden(name), Target::new(16_000)).unwrap().facts().n_samples, N as u64, "{name}");
     }
 }
 
@@ -126,7 +127,7 @@ fn streams_that_follow_each_other_are_one_sound() {
     let path = folder.path().join("twice.ogg");
     let once = std::fs::read(golden("tone.ogg")).unwrap();
     std::fs::write(&path, [&once[..], &once].concat()).unwrap();
-    let samples = all(&mut Source::open(&path, 16_000).unwrap());
+    let samples = all(&mut Source::open(&path, Target::new(16_000)).unwrap());
     assert_eq!(samples.len(), 2 * N);
     assert_eq!(samples[..N], samples[N..]);
 }
@@ -137,11 +138,15 @@ fn a_clock_may_start_late() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("twice.ogg");
     for name in ["tone_late.ogg", "tone_late_flac.ogg"] {
-        let samples = all(&mut Source::open(golden(name), 16_000).unwrap());
+        let samples = all(&mut Source::open(golden(name), Target::new(16_000)).unwrap());
         assert_eq!(samples.len(), N, "{name}");
         let once = std::fs::read(golden(name)).unwrap();
         std::fs::write(&path, [&once[..], &once].concat()).unwrap();
-        assert_eq!(all(&mut Source::open(&path, 16_000).unwrap()), [&samples[..], &samples].concat(), "{name}");
+        assert_eq!(
+            all(&mut Source::open(&path, Target::new(16_000)).unwrap()),
+            [&samples[..], &samples].concat(),
+            "{name}"
+        );
     }
 }
 
@@ -170,7 +175,7 @@ fn an_mp3_file_without_one_frame_is_refused() {
         starts.push(whole.len());
         for frame in starts[1..].windows(2) {
             std::fs::write(&path, [&whole[..frame[0]], &whole[frame[1]..]].concat()).unwrap();
-            let error = Source::open(&path, 16_000).unwrap_err().to_string();
+            let error = Source::open(&path, Target::new(16_000)).unwrap_err().to_string();
             assert!(error.contains("MP3 frames are declared"), "{name}: {error}");
         }
     }
@@ -185,7 +190,7 @@ fn no_mp3_frame_is_cut_off_for_lack_of_a_header() {
     let frame = |head: u8, len: usize| [&[0xff, 0xf3, head, 0xc0][..], &vec![0; len - 4]].concat();
     let bytes = [frame(0x88, 288).repeat(20), frame(0x18, 36).repeat(40)].concat();
     std::fs::write(&path, bytes).unwrap();
-    assert_eq!(Source::open(&path, 16_000).unwrap().facts().n_samples, 60 * 576);
+    assert_eq!(Source::open(&path, Target::new(16_000)).unwrap().facts().n_samples, 60 * 576);
 }
 
 #[test]
@@ -203,7 +208,7 @@ fn tags_around_mp3_frames_do_not_count() {
     let path = folder.path().join("x.mp3");
     let open = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        Source::open(&path, 16_000).map(|mut source| all(&mut source))
+        Source::open(&path, Target::new(16_000)).map(|mut source| all(&mut source))
     };
     for name in ["tone.mp3", "tone_lame.mp3"] {
         let whole = std::fs::read(golden(name)).unwrap();
@@ -226,13 +231,13 @@ fn flips_are_noticed(name: &str, places: impl Iterator<Item = usize>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let whole = std::fs::read(golden(name)).unwrap();
-    let expected = all(&mut Source::open(golden(name), 16_000).unwrap());
+    let expected = all(&mut Source::open(golden(name), Target::new(16_000)).unwrap());
     let mut n_refused = 0;
     for (turn, at) in places.enumerate() {
         let mut changed = whole.clone();
         changed[at] ^= 1 << (turn % 8);
         std::fs::write(&path, &changed).unwrap();
-        match Source::open(&path, 16_000) {
+        match Source::open(&path, Target::new(16_000)) {
             Err(error) => {
                 n_refused += 1;
                 let message = error.to_string();
@@ -277,7 +282,7 @@ fn a_file_that_lost_its_end_is_refused() {
         let whole = std::fs::read(golden(name)).unwrap();
         for part in [2, 3, 5] {
             std::fs::write(&path, &whole[..whole.len() - whole.len() / part]).unwrap();
-            assert!(Source::open(&path, 16_000).is_err(), "{name} without 1/{part}");
+            assert!(Source::open(&path, Target::new(16_000)).is_err(), "{name} without 1/{part}");
         }
     }
 }

@@ -41,7 +41,7 @@ impl Read for Slow {
     }
 }
 
-fn pipe(bytes: Vec<u8>, target: impl Into<Target>) -> Result<Stream> {
+fn pipe(bytes: Vec<u8>, target: Target) -> Result<Stream> {
     Stream::live(Slow(Cursor::new(bytes)), target)
 }
 
@@ -73,12 +73,13 @@ fn wav(sample_rate: u32, n_channels: usize, samples: Vec<f32>) -> Vec<u8> {
 fn files_and_pipes_give_the_samples_of_a_source() {
     for name in NAMES {
         for rate in [16_000, 24_000, 8_000] {
-            let expected = whole(&golden(name), rate.into());
-            let (samples, notes) = all(Stream::open(golden(name), rate).unwrap()).unwrap();
+            let expected = whole(&golden(name), Target::new(rate));
+            let (samples, notes) = all(Stream::open(golden(name), Target::new(rate)).unwrap()).unwrap();
             assert_eq!(samples, expected, "{name} at {rate} Hz");
             let is_noted = notes.iter().any(|note| *note == format!("resampled from 16000 Hz to {rate} Hz"));
             assert_eq!(is_noted, rate != 16_000, "{name}: {notes:?}");
-            let stream = pipe(fs::read(golden(name)).unwrap(), rate).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let stream = pipe(fs::read(golden(name)).unwrap(), Target::new(rate))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(all(stream).unwrap().0, expected, "{name} at {rate} Hz from a pipe");
         }
     }
@@ -86,8 +87,8 @@ fn files_and_pipes_give_the_samples_of_a_source() {
 
 #[test]
 fn m4a_needs_a_file() {
-    assert_eq!(all(Stream::open(golden("tone.m4a"), 16_000).unwrap()).unwrap().0.len(), 6400);
-    let error = pipe(fs::read(golden("tone.m4a")).unwrap(), 16_000).unwrap_err();
+    assert_eq!(all(Stream::open(golden("tone.m4a"), Target::new(16_000)).unwrap()).unwrap().0.len(), 6400);
+    let error = pipe(fs::read(golden("tone.m4a")).unwrap(), Target::new(16_000)).unwrap_err();
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Unsupported, "M4A is not read from a pipe"));
 }
 
@@ -102,7 +103,10 @@ fn every_channel_can_be_read() {
         assert_eq!(samples, expected);
         assert_eq!(notes, [format!("only channel {} of 8 was read", index + 1)]);
     }
-    assert_eq!(all(pipe(bytes.clone(), 24_000).unwrap()).unwrap().1, ["8 channels were mixed down to one"]);
+    assert_eq!(
+        all(pipe(bytes.clone(), Target::new(24_000)).unwrap()).unwrap().1,
+        ["8 channels were mixed down to one"]
+    );
     let target = Target::new(24_000).with_channel(Channel::One(8));
     let error = pipe(bytes, target).unwrap_err();
     assert_eq!(error.to_string(), "channel 9 is not there: the recording has 8 channels");
@@ -141,7 +145,7 @@ fn samples_that_are_not_numbers_are_named() {
         let mut samples = vec![0.0; 40_000];
         samples[30_001] = bad;
         for rate in [24_000, 16_000] {
-            let error = all(pipe(wav(16_000, 1, samples.clone()), rate).unwrap()).unwrap_err();
+            let error = all(pipe(wav(16_000, 1, samples.clone()), Target::new(rate)).unwrap()).unwrap_err();
             assert_eq!((error.kind(), error.to_string()), (ErrorKind::Corrupt, format!("sample 30001 is {bad}")));
         }
     }
@@ -151,10 +155,10 @@ fn samples_that_are_not_numbers_are_named() {
 fn clipped_audio_is_noted() {
     let mut samples = vec![0.5; 40_000];
     samples[100..102].fill(1.0);
-    assert_eq!(all(pipe(wav(24_000, 1, samples.clone()), 24_000).unwrap()).unwrap().1, [""; 0]);
+    assert_eq!(all(pipe(wav(24_000, 1, samples.clone()), Target::new(24_000)).unwrap()).unwrap().1, [""; 0]);
     samples[16_382..16_387].fill(-1.2);
     samples[20_000..20_003].fill(1.0);
-    let notes = all(pipe(wav(24_000, 1, samples), 24_000).unwrap()).unwrap().1;
+    let notes = all(pipe(wav(24_000, 1, samples), Target::new(24_000)).unwrap()).unwrap().1;
     assert_eq!(notes, ["clipped: 8 samples at full scale in 2 runs, the first at sample 16382"]);
 }
 
@@ -165,10 +169,10 @@ fn short_and_empty_inputs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("short.wav");
         fs::write(&path, &bytes).unwrap();
-        for stream in [Stream::open(&path, 48_000).unwrap(), pipe(bytes, 48_000).unwrap()] {
+        for stream in [Stream::open(&path, Target::new(48_000)).unwrap(), pipe(bytes, Target::new(48_000)).unwrap()] {
             assert_eq!(all(stream).unwrap().0.len(), 3 * n);
         }
     }
-    assert_eq!(pipe(Vec::new(), 24_000).unwrap_err().to_string(), "the pipe is empty");
-    assert!(pipe(b"neither this nor that, but long enough".to_vec(), 24_000).is_err());
+    assert_eq!(pipe(Vec::new(), Target::new(24_000)).unwrap_err().to_string(), "the pipe is empty");
+    assert!(pipe(b"neither this nor that, but long enough".to_vec(), Target::new(24_000)).is_err());
 }

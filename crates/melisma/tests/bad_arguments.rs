@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma::audio::{Clip, Source, wav};
+use melisma::audio::{Clip, Source, Target, wav};
 use melisma::config::{Config, DeviceRequest, Threads};
 use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan};
 use melisma::mel::{self, Transform};
@@ -48,17 +48,23 @@ fn codes_of_the_wrong_shape_are_refused() {
 fn engines_refuse_streams_that_they_do_not_have() {
     let (model, (_, budget, queue)) = (Arc::new(Model::mini24().unwrap()), cpu());
     for max_streams in [usize::MAX, usize::MAX / 2, 1 << 40] {
-        assert!(snac::Engine::new(&model, &queue, &budget, max_streams).is_err(), "{max_streams}");
-        assert!(snac::EncodeEngine::new(&model, &queue, &budget, max_streams).is_err(), "{max_streams}");
+        assert!(
+            snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(max_streams)).is_err(),
+            "{max_streams}"
+        );
+        assert!(
+            snac::EncodeEngine::new(&model, &queue, &budget, snac::EngineOptions::new(max_streams)).is_err(),
+            "{max_streams}"
+        );
     }
     let _ = snac::Engine::needed(model.config(), &queue.device(), usize::MAX);
     let _ = snac::EncodeEngine::needed(model.config(), &queue.device(), usize::MAX);
-    let mut none = snac::Engine::new(&model, &queue, &budget, 0).unwrap();
+    let mut none = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(0)).unwrap();
     assert!(none.open(Noise::Off).is_err());
-    let tiny = snac::Engine::new(&model, &queue, &Budget::limited(1000), 1);
+    let tiny = snac::Engine::new(&model, &queue, &Budget::limited(1000), snac::EngineOptions::new(1));
     assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
     let codes = Codes::from_frames(model.config(), &[1; 14]).unwrap();
-    let mut engine = snac::Engine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(1)).unwrap();
     let stream = engine.open(Noise::Off).unwrap();
     assert!(engine.open(Noise::Off).is_err(), "one stream at most");
     assert!(engine.step(&[(stream, codes.frames()), (stream, codes.frames())]).is_err(), "twice in one step");
@@ -77,7 +83,7 @@ fn engines_refuse_streams_that_they_do_not_have() {
 #[test]
 fn encoders_refuse_bad_samples_and_closed_streams() {
     let (model, (_, budget, queue)) = (Model::mini24().unwrap(), cpu());
-    let mut engine = snac::EncodeEngine::new(&model, &queue, &budget, 1).unwrap();
+    let mut engine = snac::EncodeEngine::new(&model, &queue, &budget, snac::EngineOptions::new(1)).unwrap();
     for samples in [&[f32::NAN; 10][..], &[f32::INFINITY; 5000]] {
         assert_eq!(engine.encode(samples).unwrap_err().kind(), ErrorKind::InvalidArgument, "{:?}", &samples[..1]);
     }
@@ -92,7 +98,7 @@ fn encoders_refuse_bad_samples_and_closed_streams() {
     engine.close(stream).unwrap();
     assert!(engine.close(stream).is_err() && engine.push(stream, &frame).is_err() && engine.finish(stream).is_err());
     assert!(engine.encode_batch(&[]).is_ok_and(|codes| codes.is_empty()));
-    let tiny = snac::EncodeEngine::new(&model, &queue, &Budget::limited(1000), 1);
+    let tiny = snac::EncodeEngine::new(&model, &queue, &Budget::limited(1000), snac::EngineOptions::new(1));
     assert_eq!(tiny.unwrap_err().kind(), ErrorKind::Memory);
 }
 
@@ -255,15 +261,15 @@ fn audio_without_a_rate_and_missing_files_are_refused() {
     }
     assert!(wav::encode(&Clip::mono(8000, vec![]), wav::SampleFormat::S16).is_ok());
     for path in ["", "/none.wav", "/", "/dev/null"] {
-        assert!(Source::open(Path::new(path), 16_000).is_err(), "{path:?}");
+        assert!(Source::open(Path::new(path), Target::new(16_000)).is_err(), "{path:?}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.wav");
     std::fs::write(&path, wav::encode(&Clip::mono(8000, vec![0.1; 800]), wav::SampleFormat::S16).unwrap()).unwrap();
     for rate in [0, u32::MAX] {
-        assert!(Source::open(&path, rate).is_err(), "{rate} Hz");
+        assert!(Source::open(&path, Target::new(rate)).is_err(), "{rate} Hz");
     }
-    let mut source = Source::open(&path, 8000).unwrap();
+    let mut source = Source::open(&path, Target::new(8000)).unwrap();
     for first in [801, u64::MAX] {
         let mut samples = [0f32; 8];
         let read = source.read_f32(first, &mut samples);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use melisma::Existing;
-use melisma::audio::{Clip, Reads, Source, wav};
+use melisma::audio::{Clip, Reads, Source, Target, wav};
 use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, Techniques, rehearse, verify};
 use melisma::mel::Config;
 use melisma::random::Lcg32;
@@ -143,7 +143,7 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
         std::fs::write(&shrinks, first).unwrap();
         std::fs::write(&vanishes, second).unwrap();
         // While it is open: an error of the call, no signal.
-        let mut source = Source::reopen(&shrinks, 22_050, 8800, reads).unwrap();
+        let mut source = Source::reopen(&shrinks, Target::new(22_050), 8800, reads).unwrap();
         let mut samples = vec![0i16; 4000];
         source.read_i16(0, &mut samples).unwrap();
         let bytes = std::fs::read(&shrinks).unwrap();

@@ -14,7 +14,7 @@ use melisma::dataset::{Inputs, Outcome, Request, Tokens, verify};
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Space};
-use melisma::snac::{Config, EncodeEngine, Model};
+use melisma::snac::{Config, EncodeEngine, EngineOptions, Model};
 
 /// A model with the shape of the 24 kHz one, and few channels.
 fn model() -> Arc<Model> {
@@ -70,7 +70,8 @@ fn equals_each_file_alone(device: &Device, lengths: &[usize]) {
     floats[25_000] = f32::NAN;
     let bad = wav::encode(&Clip::mono(24_000, floats), wav::SampleFormat::F32).unwrap();
     std::fs::write(place.join("00001b.wav"), bad).unwrap();
-    let mut engine = EncodeEngine::new(&model(), &device.queue(&budget).unwrap(), &budget, 1).unwrap();
+    let mut engine =
+        EncodeEngine::new(&model(), &device.queue(&budget).unwrap(), &budget, EngineOptions::new(1)).unwrap();
     let mut expected = Vec::new();
     for (index, &n) in lengths.iter().enumerate() {
         expected.extend_from_slice(engine.encode(&sound(index as u32, n)).unwrap().frames().as_slice());

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use melisma::runtime::memory::Needed;
 use melisma::runtime::{Cpu, Isa, Space};
-use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId, reference};
+use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId, reference};
 use melisma::{Budget, Device, ErrorKind, Queue};
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn odd_strides() -> Config {
 }
 
 fn engine(model: &Model, isa: Isa, threads: usize, max_streams: usize) -> EncodeEngine {
-    EncodeEngine::new(model, &queue(isa, threads), &Budget::unlimited(), max_streams).unwrap()
+    EncodeEngine::new(model, &queue(isa, threads), &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_bytes_that_an_engine_takes_are_known_beforehand() {
             let budget = Budget::unlimited();
             let device = Device::Cpu(Cpu { isa: Isa::best(), threads });
             let queue = device.queue(&budget).unwrap();
-            let mut engine = EncodeEngine::new(model, &queue, &budget, max_streams).unwrap();
+            let mut engine = EncodeEngine::new(model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             let stream = engine.open().unwrap();
             for n_frames in 1..=engine.max_frames() {
                 engine.step(&[(stream, &sound(n_frames * model.config().frame_len(), 3))]).unwrap();
@@ -213,7 +213,8 @@ fn models_without_kernels_are_refused() {
     dense.depthwise = false;
     for config in [dense, odd_rates(24)] {
         let model = Model::random(config, 1).unwrap();
-        let error = EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), 1).unwrap_err();
+        let error =
+            EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), EngineOptions::new(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(EncodeEngine::needed(model.config(), &Device::cpu().unwrap(), 1), Needed::default());
     }

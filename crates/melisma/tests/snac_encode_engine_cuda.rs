@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use melisma::runtime::Space;
 use melisma::runtime::memory::Needed;
-use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
+use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId};
 use melisma::{Budget, Queue};
 
 use codec::{golden, odd_rates, sound};
@@ -20,7 +20,7 @@ fn gpu() -> Option<Queue> {
 }
 
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> EncodeEngine {
-    EncodeEngine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
+    EncodeEngine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 /// On the shim the smallest model, with odd strides and rates.
@@ -104,7 +104,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
         for max_streams in gpu::cases(vec![2], vec![1, 9]) {
             let budget = Budget::unlimited();
             let queue = device.queue(&budget).unwrap();
-            let mut engine = EncodeEngine::new(&model, &queue, &budget, max_streams).unwrap();
+            let mut engine = EncodeEngine::new(&model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             let most = engine.max_frames() * model.config().frame_len();
             engine.encode(&sound(gpu::cases(most / 16, most), 3)).unwrap();
             let peak = |space| budget.usage(space).peak;

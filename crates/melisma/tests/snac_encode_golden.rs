@@ -6,14 +6,14 @@ mod encoded;
 mod gpu;
 
 use melisma::runtime::{Cpu, Isa};
-use melisma::snac::{Codes, EncodeEngine, Model, reference};
+use melisma::snac::{Codes, EncodeEngine, EngineOptions, Model, reference};
 use melisma::{Budget, Device};
 
 use encoded::{Case, MODELS, Tally};
 
 fn engine(model: &Model, device: &Device, max_streams: usize) -> EncodeEngine {
     let budget = Budget::unlimited();
-    EncodeEngine::new(model, &device.queue(&budget).unwrap(), &budget, max_streams).unwrap()
+    EncodeEngine::new(model, &device.queue(&budget).unwrap(), &budget, EngineOptions::new(max_streams)).unwrap()
 }
 
 fn cpu(threads: usize) -> Device {

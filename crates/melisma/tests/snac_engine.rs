@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use melisma::runtime::memory::Needed;
 use melisma::runtime::{Cpu, Isa, Space};
-use melisma::snac::{Codes, Engine, Model, Noise, reference};
+use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, reference};
 use melisma::{Budget, Device, Queue};
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ static MODELS: LazyLock<Vec<Model>> =
     LazyLock::new(|| vec![golden("tiny24"), golden("tiny44"), Model::random(odd_rates(24), 1).unwrap()]);
 
 fn engine(model: &Model, isa: Isa, threads: usize, max_streams: usize) -> Engine {
-    Engine::new(model, &queue(isa, threads), &Budget::unlimited(), max_streams).unwrap()
+    Engine::new(model, &queue(isa, threads), &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 fn golden_decodes(name: &str) {
@@ -205,7 +205,7 @@ fn the_bytes_that_an_engine_takes_are_known_beforehand() {
             let budget = Budget::unlimited();
             let device = Device::Cpu(Cpu { isa: Isa::best(), threads });
             let queue = device.queue(&budget).unwrap();
-            let mut engine = Engine::new(model, &queue, &budget, max_streams).unwrap();
+            let mut engine = Engine::new(model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             for n_frames in 1..=engine.max_frames() {
                 engine.decode(&codes(model, n_frames, 3), &Noise::Seed(1)).unwrap();
             }

@@ -18,7 +18,7 @@ fn gpu() -> Option<Queue> {
 }
 
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
-    Engine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
+    Engine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
 
 fn models() -> Vec<Model> {
@@ -175,7 +175,7 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
     let queue = Device::cuda(0).unwrap().queue(&budget).unwrap();
     let model = &models()[0];
     let most = gpu::cases(2, 8);
-    let mut engine = Engine::new(model, &queue, &budget, most).unwrap();
+    let mut engine = Engine::new(model, &queue, &budget, EngineOptions::new(most)).unwrap();
     let frame = codes(model, 1, 3);
     let mut round = |n_streams: usize| {
         let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed as u64)).unwrap()).collect();
@@ -202,7 +202,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
         for max_streams in gpu::cases(vec![2], vec![1, 3]) {
             let budget = Budget::unlimited();
             let queue = device.queue(&budget).unwrap();
-            let mut engine = Engine::new(&model, &queue, &budget, max_streams).unwrap();
+            let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
             for n_frames in gpu::cases(vec![engine.max_frames()], (1..=engine.max_frames()).collect()) {
                 engine.decode(&codes(&model, n_frames, 3), &Noise::Seed(1)).unwrap();
             }

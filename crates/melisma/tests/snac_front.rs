@@ -6,7 +6,7 @@ mod codec;
 use std::sync::Arc;
 
 use melisma::config::DeviceRequest;
-use melisma::snac::{Codes, Config, Decoder, Encoder, Engine, Model, Noise, reference};
+use melisma::snac::{Codes, Config, Decoder, Encoder, Engine, EngineOptions, Model, Noise, reference};
 use melisma::{Context, ErrorKind};
 
 use codec::{bits, codes, golden};
@@ -27,7 +27,7 @@ fn a_clip_is_that_of_the_engine_and_a_stream_is_the_clip() {
     for noise in [Noise::Off, Noise::Seed(4)] {
         let mut decoder = Decoder::new(&context, Arc::clone(&model), noise.clone()).unwrap();
         let whole = decoder.decode(&all).unwrap();
-        let mut engine = Engine::new(&model, context.queue(), context.budget(), 1).unwrap();
+        let mut engine = Engine::new(&model, context.queue(), context.budget(), EngineOptions::new(1)).unwrap();
         assert_eq!(bits(&whole), bits(&engine.decode(&all, &noise).unwrap()));
         let mut stream = decoder.stream().unwrap();
         let mut streamed = Vec::new();
@@ -48,7 +48,10 @@ fn a_clip_is_that_of_the_engine_and_a_stream_is_the_clip() {
 #[test]
 fn the_reference_serves_where_no_engine_can() {
     let (context, model) = (Context::cpu().unwrap(), dense());
-    assert_eq!(Engine::new(&model, context.queue(), context.budget(), 1).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        Engine::new(&model, context.queue(), context.budget(), EngineOptions::new(1)).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
     let all = codes(&model, 5, 1);
     let mut decoder = Decoder::new(&context, Arc::clone(&model), Noise::Seed(2)).unwrap();
     let whole = decoder.decode(&all).unwrap();

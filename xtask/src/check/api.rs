@@ -36,6 +36,7 @@ fn items(page: &str) -> BTreeSet<String> {
     let links = page.split("<li><a href=\"").skip(1);
     let item = |link: &str| {
         let (file, rest) = link.split_once("\">")?;
+        let file = file.strip_suffix(".html")?;
         let kind = file.rsplit('/').next()?.split('.').next()?;
         Some(format!("{kind} {}", rest.split_once("</a>")?.0))
     };
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_change_of_the_surface_is_seen() {
-        let page = "<h3>Structs</h3><ul><li><a href=\"struct.Budget.html\">Budget</a></li>\
+        let page = "<li><a href=\"#structs\" title=\"Structs\">Structs</a></li><ul><li><a href=\"struct.Budget.html\">Budget</a></li>\
                     <li><a href=\"pack/fn.compress.html\">pack::compress</a></li></ul>";
         let found = items(page);
         assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["fn pack::compress", "struct Budget"]);

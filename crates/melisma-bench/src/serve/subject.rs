@@ -6,7 +6,7 @@ use melisma_kernels::Budget;
 
 use super::{Device, Folder, Place, Result};
 use melisma::Context;
-use melisma::snac::{Config, Engine, Model};
+use melisma::snac::{Config, Engine, EngineOptions, Model};
 
 /// A model, here and in the server.
 pub(super) struct Subject {
@@ -36,6 +36,6 @@ impl Subject {
     /// An engine for one stream, on the device to measure.
     pub(super) fn engine(&self, place: Place<'_>) -> Result<Engine> {
         let budget = Budget::unlimited();
-        Engine::new(&self.model, &place.device.queue(&budget)?, &budget, 1)
+        Engine::new(&self.model, &place.device.queue(&budget)?, &budget, EngineOptions::new(1))
     }
 }

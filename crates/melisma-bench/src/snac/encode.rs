@@ -13,7 +13,7 @@ use super::file::Folder;
 use super::{Figures, Peer, Place, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
 use melisma::Result;
 use melisma::snac::noise::fill_normal;
-use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
+use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId};
 use melisma_kernels::{Cpu, Device};
 
 const PEERS: &str = include_str!("../../peers/snac_encode.py");
@@ -122,7 +122,7 @@ impl Bench<'_> {
     }
 
     fn engine(&self, rig: &Rig, max_streams: usize) -> Result<EncodeEngine> {
-        EncodeEngine::new(&self.model, rig.0.queue(), rig.0.budget(), max_streams)
+        EncodeEngine::new(&self.model, rig.0.queue(), rig.0.budget(), EngineOptions::new(max_streams))
     }
 
     fn clip(&self, rig: &Rig) -> Result<Row> {

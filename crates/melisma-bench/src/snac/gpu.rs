@@ -13,7 +13,7 @@ const N_LIVE: u32 = 2000;
 pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result<Vec<Row>> {
     let mut rows = vec![clip(model, rig)?];
     rows.extend(frame::rows(model, rig)?);
-    rows.push(bulk(rig, model, 32.into())?);
+    rows.push(bulk(rig, model, EngineOptions::new(32))?);
     for rounding in [Rounding::Off, Rounding::Tf32, Rounding::Bf16] {
         rows.push(bulk(rig, model, EngineOptions::new(256).with_rounding(rounding))?);
     }
@@ -23,8 +23,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
 }
 
 /// An engine with all streams started.
-pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) -> Result<(Engine, Vec<StreamId>)> {
-    let options = options.into();
+pub(super) fn open(rig: &Rig, model: &Model, options: EngineOptions) -> Result<(Engine, Vec<StreamId>)> {
     let mut engine = Engine::new(model, rig.0.queue(), rig.0.budget(), options)?;
     let streams =
         (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;

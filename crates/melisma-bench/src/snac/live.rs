@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use super::gpu::open;
 use super::{Rig, Row, codes, frame_time, quantiles};
 use melisma::Result;
-use melisma::snac::Model;
+use melisma::snac::{EngineOptions, Model};
 
 /// Streams whose frames arrive evenly spread over the time of one frame; all waiting frames are
 /// decoded in one step.
 pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
     let one = codes(model.config(), 1)?;
-    let (mut engine, streams) = open(rig, model, n_streams as usize)?;
+    let (mut engine, streams) = open(rig, model, EngineOptions::new(n_streams as usize))?;
     let period = frame_time(model.config());
     let n_due = (f64::from(n_streams) * time.as_secs_f64() / period.as_secs_f64()) as u32;
     let begin = Instant::now();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::{Clip, wav};
 use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
-use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
+use melisma::snac::{self, Codes, EncodeEngine, EngineOptions, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
 use melisma::{Context, Error, ErrorKind, Result, mel};
@@ -26,11 +26,11 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let context = session.context()?;
     let streamed = |codes: &Codes| streamed(&codec.model, context, codes);
     let whole = |codes: &Codes| {
-        let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), 1)?;
+        let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
         decoder.decode(codes, &Noise::default())
     };
     let original = wav::decode(SAMPLE)?.to_clip();
-    let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), 1)?;
+    let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
     let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());

@@ -1,12 +1,13 @@
 //! Sharded models: every shard is packed beside its source, and a new index names the packed
 //! shards.
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 
-use melisma::Existing;
-use melisma::Result;
 use melisma::pack::{Index, packed_path};
-use melisma::text;
+use melisma::{Existing, Result, output, text};
 use serde_json::json;
 
 use super::file::{check, pack_file};
@@ -66,6 +67,7 @@ fn part(
             continue;
         }
         let (packed, infos) = pack_file(session, resources, args, [&source, &target])?;
+        keep_order(&source, &target).map_err(|error| output::failed(&target, error))?;
         files.push(show::packed(&target, &packed, &infos));
     }
     let is_complete = index.shards.iter().all(|(shard, _)| index.is_packed(shard));
@@ -80,6 +82,15 @@ fn part(
     let kept = if n_kept > 0 { format!(", {} packed already", text::count(n_kept, "file")) } else { String::new() };
     let rest = if is_complete { "the index is written" } else { "other parts are missing" };
     print(session, resources.device, format!("{}: {n}, verified{kept}; {rest}\n", path.display()), json)
+}
+
+/// A source of a machine whose clock is ahead would make its packed file look stale.
+fn keep_order(source: &Path, target: &Path) -> io::Result<()> {
+    let made = source.metadata()?.modified()?;
+    if target.metadata()?.modified()? >= made {
+        return Ok(());
+    }
+    File::options().write(true).open(target)?.set_modified(made)
 }
 
 fn test(session: &Session, resources: &Resources<'_>, index: &Index) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use melisma::snac::{Codes, EncodeEngine, Engine, Model};
+use melisma::snac::{Codes, EncodeEngine, Engine, EngineOptions, Model};
 use melisma::{Device, Error, ErrorKind, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -143,13 +143,21 @@ impl Made {
     /// detached.
     pub(super) fn with_decoder<R>(&self, work: impl FnOnce(Option<&mut Engine>) -> PyResult<R>) -> PyResult<R> {
         let Codec { model, place } = &self.codec;
-        self.decoder.with(place, || Engine::new(model, place.context.queue(), place.context.budget(), 1), work)
+        self.decoder.with(
+            place,
+            || Engine::new(model, place.context.queue(), place.context.budget(), EngineOptions::new(1)),
+            work,
+        )
     }
 
     /// As [`Made::with_decoder`], with the engine that encodes.
     pub(super) fn with_encoder<R>(&self, work: impl FnOnce(Option<&mut EncodeEngine>) -> PyResult<R>) -> PyResult<R> {
         let Codec { model, place } = &self.codec;
-        self.encoder.with(place, || EncodeEngine::new(model, place.context.queue(), place.context.budget(), 1), work)
+        self.encoder.with(
+            place,
+            || EncodeEngine::new(model, place.context.queue(), place.context.budget(), EngineOptions::new(1)),
+            work,
+        )
     }
 }
 

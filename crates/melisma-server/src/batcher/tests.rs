@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use melisma::Device;
-use melisma::snac::{Codes, Frames, Noise, slots};
+use melisma::snac::{Codes, EngineOptions, Frames, Noise, slots};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn batcher(max_streams: usize) -> Batcher {
     let setup = Setup {
         queue: &queue,
         budget: &budget,
-        options: max_streams.into(),
+        options: EngineOptions::new(max_streams),
         capacity: Some(Capacity { streams: max_streams, step_frames: 8 }),
         metrics: Arc::default(),
     };
@@ -41,7 +41,7 @@ fn frames(frames: Frames<'_>) -> Vec<Codes> {
 fn alone(codes: &Codes, noise: &Noise) -> Vec<f32> {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    Engine::new(&MODEL, &queue, &budget, 1).unwrap().decode(codes, noise).unwrap()
+    Engine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().decode(codes, noise).unwrap()
 }
 
 async fn receive(mut output: Output) -> Result<Vec<f32>> {
@@ -167,7 +167,7 @@ fn streams_fail_when_the_batcher_goes() {
 fn the_device_is_measured_before_it_serves() {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    let mut engine = Engine::new(&MODEL, &queue, &budget, 4).unwrap();
+    let mut engine = Engine::new(&MODEL, &queue, &budget, EngineOptions::new(4)).unwrap();
     let Capacity { streams, step_frames } = Capacity::measure(&mut engine, MODEL.config(), 4).unwrap();
     assert!((1..=4).contains(&streams) && (1..=engine.max_frames()).contains(&step_frames));
     // All measured streams have left their slots.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use melisma::audio::Stream;
+use melisma::audio::{Stream, Target};
 use melisma::snac::tokens::{Text, to_json};
 use melisma::snac::{Codes, Config, EncodeEngine, Model};
 use melisma::{Error, ErrorKind, Result};
@@ -59,7 +59,7 @@ fn read(app: &App, source: Source, input: Input<EncodeEngine>) -> Result<()> {
     let Some(Decoder { model, .. }) = app.decoder.get() else { return Ok(()) };
     let Config { sampling_rate, .. } = *model.config();
     let frame_len = model.config().frame_len();
-    let mut stream = Stream::live(source, sampling_rate)?;
+    let mut stream = Stream::live(source, Target::new(sampling_rate))?;
     let mut waiting: Vec<f32> = Vec::new();
     let push = |samples: &[f32]| {
         Handle::current().block_on(input.push(samples.chunks(frame_len).map(<[f32]>::to_vec).collect()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::header::HeaderValue;
-use melisma::audio::Stream;
+use melisma::audio::{Stream, Target};
 use melisma::mel::{Config, PRESETS};
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -34,7 +34,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let kind = Kind { name: "mel", media_type: "application/x-ndjson" };
     let mut reply = clip::answer(app, call, kind, move |source, texts| {
         let _place = place;
-        let mut stream = Stream::live(source, sample_rate)?;
+        let mut stream = Stream::live(source, Target::new(sample_rate))?;
         clip::each_block(&worker, &mut stream, sample_rate, |samples| give(texts, &picture.push(samples)?))?;
         give(texts, &picture.finish()?)
     })

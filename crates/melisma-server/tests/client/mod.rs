@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::to_orpheus;
-use melisma::snac::{Codes, Engine, Model, Noise, slots};
+use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, slots};
 use melisma::{Device, Result};
 use melisma_server::batcher::{Batcher, Capacity, Setup};
 use melisma_server::encoder;
@@ -48,7 +48,13 @@ impl Fixture {
                 let encoder = encoder::start(&MODEL, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
                 let metrics = Arc::clone(metrics);
                 let capacity = Some(Capacity { streams: max_streams, step_frames: 8 });
-                let setup = Setup { queue: &queue, budget: &budget, options: max_streams.into(), capacity, metrics };
+                let setup = Setup {
+                    queue: &queue,
+                    budget: &budget,
+                    options: EngineOptions::new(max_streams),
+                    capacity,
+                    metrics,
+                };
                 let batcher = Batcher::start(&MODEL, setup)?;
                 Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: "cpu".to_owned() })
             })
@@ -314,7 +320,7 @@ pub fn tokens(codes: &Codes) -> String {
 pub fn samples(codes: &Codes, noise: &Noise) -> Vec<f32> {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
-    Engine::new(&MODEL, &queue, &budget, 1).unwrap().decode(codes, noise).unwrap()
+    Engine::new(&MODEL, &queue, &budget, EngineOptions::new(1)).unwrap().decode(codes, noise).unwrap()
 }
 
 /// The audio of events, and the events that have none.

@@ -1,7 +1,9 @@
+use std::io::Cursor;
 use std::path::Path;
 
-use super::{Channel, Rates, Reads, Source, Target};
-use crate::{Error, ErrorKind, Result};
+use super::wav::SampleFormat;
+use super::{Channel, Format, Layout, Rates, Reads, Source, Target, Writer};
+use crate::{Error, ErrorKind, Existing, Result, output};
 
 /// Audio in memory: interleaved samples with a full scale of -1..=1.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +52,18 @@ impl Clip {
         Ok(Self { sample_rate: facts.sample_rate, n_channels, samples })
     }
 
+    /// Writes it to the file `path` in the format that the suffix names, with 16 bits where the format stores samples.
+    ///
+    /// # Errors
+    /// As [`Format::of`] and [`Writer::new`], or the file cannot be written, or exists and may not be replaced.
+    pub fn write(&self, path: impl AsRef<Path>, existing: Existing) -> Result<()> {
+        let path = path.as_ref();
+        let layout = Layout { sample_rate: self.sample_rate, n_channels: self.n_channels };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Format::of(path, SampleFormat::S16)?, layout)?;
+        writer.write(&self.samples)?;
+        output::write(path, writer.seal()?.get_ref(), existing)
+    }
+
     /// Samples per channel.
     pub fn n_frames(&self) -> usize {
         self.samples.len() / self.n_channels.max(1)
@@ -86,7 +100,7 @@ mod tests {
         for n_channels in [1, 2, 3] {
             let samples = (0..300).map(|n| n as f32 / 512.0).collect();
             let clip = Clip { sample_rate: 11_025, n_channels, samples };
-            std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::F32).unwrap()).unwrap();
+            std::fs::write(&path, wav::encode(&clip, SampleFormat::F32).unwrap()).unwrap();
             assert_eq!(Clip::read(&path).unwrap(), clip);
         }
     }

@@ -8,7 +8,7 @@
 //! let path = folder.path().join("second.wav");
 //! let clip = Clip::mono(16_000, vec![0.1; 16_000]);
 //! std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::S16)?).unwrap();
-//! assert_eq!(Source::open(&path, 8_000)?.facts().n_samples, 8_000);
+//! assert_eq!(Source::open(&path, Target::new(8_000))?.facts().n_samples, 8_000);
 //! # Ok::<(), melisma::Error>(())
 //! ```
 

@@ -42,12 +42,6 @@ pub enum Rates {
     Recorded,
 }
 
-impl From<u32> for Target {
-    fn from(sample_rate: u32) -> Self {
-        Self::new(sample_rate)
-    }
-}
-
 impl Target {
     /// The mix at `sample_rate` Hz, from any rate.
     pub fn new(sample_rate: u32) -> Self {
@@ -154,9 +148,9 @@ impl Source {
     /// # Errors
     /// The file's format is unknown, the file is damaged or contradicts itself, it has no samples,
     /// it does not have the channel or a rate that is wanted, or it cannot be read.
-    pub fn open(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, target: Target) -> Result<Self> {
         let path = path.as_ref();
-        Self::with_length(path, target.into(), Reads::Direct, || Decoder::count(path))
+        Self::with_length(path, target, Reads::Direct, || Decoder::count(path))
     }
 
     /// Opens `path` and returns samples of `channel` at the file's own rate.
@@ -175,9 +169,9 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::open`]; also if the file's length has changed.
-    pub fn reopen(path: impl AsRef<Path>, target: impl Into<Target>, n_original: u64, reads: Reads) -> Result<Self> {
+    pub fn reopen(path: impl AsRef<Path>, target: Target, n_original: u64, reads: Reads) -> Result<Self> {
         let path = path.as_ref();
-        let source = Self::with_length(path, target.into(), reads, || Ok(n_original))?;
+        let source = Self::with_length(path, target, reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
             return Err(Error::truncated(message));

@@ -68,9 +68,8 @@ impl Stream {
     ///
     /// # Errors
     /// Those of [`Source::open`], except that a WAV file may be without samples.
-    pub fn open(path: impl AsRef<Path>, target: impl Into<Target>) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, target: Target) -> Result<Self> {
         let path = path.as_ref();
-        let target = target.into();
         if fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
             return Self::live(File::open(path).map_err(|error| Error::io("opening it", error))?, target);
         }
@@ -94,8 +93,7 @@ impl Stream {
     /// # Errors
     /// The format is unknown or needs a file, the start is damaged, or the pipe is empty or does not
     /// have the channel or a rate that is wanted.
-    pub fn live(mut pipe: impl Read + Send + Sync + 'static, target: impl Into<Target>) -> Result<Self> {
-        let target = target.into();
+    pub fn live(mut pipe: impl Read + Send + Sync + 'static, target: Target) -> Result<Self> {
         let mut magic = Vec::new();
         let start = pipe.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut magic);
         start.map_err(|error| Error::io("reading it", error))?;

@@ -138,6 +138,7 @@ macro_rules! settings {
         }
 
         /// Every key, in the order of `--print-config`.
+        #[doc(hidden)]
         pub const KEYS: &[&str] = &[$($key),+];
 
         impl Default for Config {

@@ -40,7 +40,7 @@ impl Feature {
     /// The audio that rows are made from.
     pub(super) fn target(&self) -> Target {
         match self {
-            Self::Mel(options) => options.mel.sample_rate.into(),
+            Self::Mel(options) => Target::new(options.mel.sample_rate),
             Self::Tokens(tokens) => tokens.target(),
         }
     }

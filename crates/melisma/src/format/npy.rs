@@ -141,6 +141,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
 
 /// The header for an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements start at a
 /// multiple of 64 bytes.
+#[doc(hidden)]
 pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let axes = if axes.len() == 1 { format!("{},", axes[0]) } else { axes.join(", ") };
@@ -156,6 +157,7 @@ pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
 }
 
 /// The little-endian name of an element type in headers.
+#[doc(hidden)]
 pub fn descr(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "<f4",

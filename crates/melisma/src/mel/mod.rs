@@ -24,7 +24,10 @@ mod unknown;
 
 pub use config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 pub use filterbank::filterbank;
+#[doc(hidden)]
 pub use key::{Allowed, KEYS, Key};
-pub use melisma_kernels::signal::mel::{Batch, Mel, Order, Plan, Sample, Value};
+#[doc(hidden)]
+pub use melisma_kernels::signal::mel::{Batch, Mel, Order, Plan};
+pub use melisma_kernels::signal::mel::{Sample, Value};
 pub use preset::PRESETS;
 pub use transform::{Spectrogram, Transform, Values};

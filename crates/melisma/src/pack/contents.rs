@@ -62,6 +62,7 @@ impl Contents {
 ///
 /// # Errors
 /// As [`Archive::open`](super::Archive::open).
+#[doc(hidden)]
 pub fn source_header(file: &dyn ReadAt) -> Result<Header> {
     Ok(Headers::read(file)?.source)
 }

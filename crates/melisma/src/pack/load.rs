@@ -3,6 +3,7 @@
 //! that all three overlap.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,13 +11,14 @@ use melisma_kernels::rans::{Batch, Lens};
 use melisma_kernels::{Buffer, Device, Element, Queue, View};
 
 use super::archive::Archive;
+use super::index::open;
 use super::is_packed;
 use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
 use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::thread;
-use crate::{Error, ErrorKind, Remedy, Result};
+use crate::{Context, Error, ErrorKind, Remedy, Result};
 
 /// Alignment of tensors in device memory.
 const ALIGN: usize = 256;
@@ -25,6 +27,40 @@ pub(super) const PIECE: u64 = 8 << 20;
 /// The most bytes that a piece may decode to. This bounds the scratch memory of a worker.
 pub(super) const DECODED: u64 = 32 << 20;
 pub(super) const MAX_WORKERS: usize = 8;
+
+/// Loads the file at `path`, packed or plain, into host memory.
+///
+/// ```
+/// use melisma::{Existing, pack};
+/// # use melisma::pack::Array;
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("model.packed.safetensors");
+/// # let packed = pack::compress(&Array::new(&[1.0f32, 2.0], &[2])?, &melisma::Budget::unlimited())?;
+/// # melisma::output::write(&path, &packed, Existing::Refuse)?;
+/// let model = pack::load(path)?;
+/// for tensor in model.tensors() {
+///     println!("{}: {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+/// }
+/// assert_eq!(model.view::<f32>("array")?.host()?, [1.0, 2.0]);
+/// # Ok::<(), melisma::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Loader::load`], or it cannot be opened.
+pub fn load(path: impl AsRef<Path>) -> Result<Loaded> {
+    load_in(&Context::cpu()?, path)
+}
+
+/// Loads the file at `path`, packed or plain, into the memory of the context's device.
+///
+/// # Errors
+/// As [`Loader::load`], or it cannot be opened.
+pub fn load_in(context: &Context, path: impl AsRef<Path>) -> Result<Loaded> {
+    let path = path.as_ref();
+    let loaded = load_to_device(&open(path)?, context.device(), context.budget());
+    loaded.map_err(|error| error.at(path.display()))
+}
 
 /// Loads `file`, packed or plain, into the memory of `device`; see [`Loader`].
 ///

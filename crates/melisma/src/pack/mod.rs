@@ -52,12 +52,19 @@ mod writer;
 pub use crate::format::safetensors::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo};
 pub use array::{Array, compress, compress_into, decompress};
-pub use contents::{Contents, source_header};
+pub use contents::Contents;
+#[doc(hidden)]
+pub use contents::source_header;
+#[doc(hidden)]
 pub use gpu_index::SEGMENT;
 pub use index::{Index, open, packed_path};
-pub use layout::{Layout, TILE_SIZES, split_of};
-pub use load::{Loaded, Loader, load_to_device};
-pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
+pub use layout::Layout;
+#[doc(hidden)]
+pub use layout::{TILE_SIZES, split_of};
+pub use load::{Loaded, Loader, load, load_in, load_to_device};
+#[doc(hidden)]
+pub use melisma_kernels::rans::Mode;
+pub use melisma_kernels::rans::{Decoder, Encoder, Split, Tile};
 pub use region::Region;
 pub use storage::{Append, ReadAt, Sink};
 pub use torch::{Converted, is_checkpoint};

@@ -39,11 +39,13 @@ fn refused(ordinal: u16, error: Error) -> Error {
 ///
 /// # Errors
 /// `MELISMA_ISA` names an unknown or unavailable instruction set.
+#[doc(hidden)]
 pub fn instruction_set() -> Result<&'static str> {
     Isa::from_env().map(|isa| isa.level().name())
 }
 
 /// Memory in use in bytes, as reported by `device`; `None` for the CPU.
+#[doc(hidden)]
 pub fn bytes_in_use(device: &Device) -> Option<u64> {
     match device {
         Device::Cpu(_) => None,
@@ -52,7 +54,7 @@ pub fn bytes_in_use(device: &Device) -> Option<u64> {
 }
 
 /// Host threads for work alongside a device: the CPU's own, or all for a GPU.
-pub fn host_threads(device: &Device) -> usize {
+pub(crate) fn host_threads(device: &Device) -> usize {
     match device {
         Device::Cpu(cpu) => cpu.threads,
         Device::Cuda(_) => available_threads(),

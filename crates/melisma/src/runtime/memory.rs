@@ -35,6 +35,7 @@ const SYSTEM_BYTES: [u64; 2] = [256 << 20, 2 << 30];
 
 /// The available memory of a machine and a device at one time, in bytes, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[doc(hidden)]
 #[non_exhaustive]
 pub struct Available {
     /// Total host memory.
@@ -82,6 +83,7 @@ impl Available {
 
 /// Memory that a piece of work takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[doc(hidden)]
 pub struct Needed {
     /// Pageable and pinned host memory.
     pub host: u64,
@@ -282,6 +284,7 @@ impl fmt::Display for Summary {
 }
 
 /// A sentence about the peak physical memory of this process.
+#[doc(hidden)]
 pub fn resident_line() -> Option<String> {
     machine::peak_resident_bytes().map(resident_text)
 }

@@ -25,7 +25,8 @@ pub fn mini24_weights() -> &'static [u8] {
     melisma_models::mini24::weights()
 }
 
-#[cfg(all(test, not(feature = "builtin")))]
+#[cfg(test)]
+#[cfg(not(feature = "builtin"))]
 mod tests {
     use crate::ErrorKind;
     use crate::snac::{Config, Model};

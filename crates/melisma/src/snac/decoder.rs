@@ -1,5 +1,8 @@
 //! Codes to samples: whole clips, and streams.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::codes::{Codes, Frames};
@@ -8,7 +11,8 @@ use super::model::Model;
 use super::noise::Noise;
 use super::player::{DecodeOptions, Player};
 use super::reference::{self, Stream};
-use crate::{Context, Result};
+use super::tokens;
+use crate::{Context, Error, Result};
 
 /// Codes to samples on a device.
 ///
@@ -83,6 +87,27 @@ impl Decoder {
     /// Those of [`Codes::from_frames`].
     pub fn codes(&self, frames: &[i32]) -> Result<Codes> {
         Codes::from_frames(self.model.config(), frames)
+    }
+
+    /// The codes in a file of tokens, in any format that [`tokens`] knows.
+    ///
+    /// # Errors
+    /// Those of [`tokens::Reader`], or the file cannot be read, or another model made the tokens.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Codes> {
+        let path = path.as_ref();
+        let unread = |error| Error::io(path.display(), error);
+        let mut file = File::open(path).map_err(unread)?;
+        let mut reader = tokens::Reader::new(tokens::Format::Auto, self.model.config())?;
+        let (mut frames, mut bytes) = (Vec::new(), vec![0; 64 << 10]);
+        loop {
+            let n = file.read(&mut bytes).map_err(unread)?;
+            let codes = if n == 0 { reader.finish() } else { reader.push(&bytes[..n]) };
+            frames.extend_from_slice(codes.map_err(|error| error.at(path.display()))?.frames().as_slice());
+            if n == 0 {
+                reader.origin(&self.model).map_err(|error| error.at(path.display()))?;
+                return self.codes(&frames);
+            }
+        }
     }
 
     /// The samples of a whole clip.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::codes::Codes;
-use super::engine::{EncodeEngine, unless_reference};
+use super::engine::{EncodeEngine, EngineOptions, unless_reference};
 use super::model::Model;
 use super::recorder::Recorder;
 use super::reference;
@@ -50,8 +50,9 @@ impl Encoder {
     /// # Errors
     /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
     pub fn new(context: &Context, model: Arc<Model>) -> Result<Self> {
-        let engine =
-            unless_reference(context.queue(), || EncodeEngine::new(&model, context.queue(), context.budget(), 1))?;
+        let engine = unless_reference(context.queue(), || {
+            EncodeEngine::new(&model, context.queue(), context.budget(), EngineOptions::new(1))
+        })?;
         Ok(Self { model, context: context.clone(), engine })
     }
 

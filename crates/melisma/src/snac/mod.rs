@@ -37,7 +37,9 @@ mod weights;
 #[cfg(feature = "builtin")]
 pub use builtin::mini24_weights;
 pub(crate) use codes::slot_order;
-pub use codes::{Codes, Frames, Slot, slots};
+pub use codes::{Codes, Frames};
+#[doc(hidden)]
+pub use codes::{Slot, slots};
 pub use config::Config;
 pub use decoder::Decoder;
 pub use encoder::Encoder;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use melisma_kernels::{Budget, Queue};
 
 use super::codes::Codes;
-use super::engine::{EncodeEngine, StreamId, unless_reference};
+use super::engine::{EncodeEngine, EngineOptions, StreamId, unless_reference};
 use super::model::Model;
 use super::reference::{EncoderState, Flow, Plane};
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ impl Recorder {
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
     pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget) -> Result<Self> {
-        match unless_reference(queue, || EncodeEngine::new(model, queue, budget, 1))? {
+        match unless_reference(queue, || EncodeEngine::new(model, queue, budget, EngineOptions::new(1)))? {
             Some(engine) => Self::on(engine),
             None => Ok(Self::reference(Arc::clone(model))),
         }

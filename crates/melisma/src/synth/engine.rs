@@ -110,7 +110,7 @@ impl Engine {
         self.events.len()
     }
 
-    /// Notes that got no voice since the engine was created.
+    /// Notes that got no voice since the engine was created or reset.
     pub fn dropped(&self) -> u64 {
         self.n_dropped
     }

@@ -21,7 +21,7 @@ pub struct EngineConfig {
 pub enum Buses {
     /// All together: the fastest.
     Mix,
-    /// Each instrument on a bus of its own, for [`Engine::render_stems`]. The mix has the same bits.
+    /// Each instrument on a bus of its own, for [`Engine::render_stems`](super::Engine::render_stems). The mix has the same bits.
     Stems,
 }
 

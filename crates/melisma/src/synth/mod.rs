@@ -2,7 +2,7 @@
 //!
 //! | to render | use |
 //! |---|---|
-//! | a [`Score`] from beginning to end | [`Performance`] |
+//! | a [`Score`] from beginning to end | [`render`], or block by block [`Performance`] |
 //! | phrases, one after the other | [`PhraseRenderer`] |
 //! | notes that arrive live | [`Stream`] |
 //! | many clips in batches | [`BulkRenderer`] |
@@ -12,7 +12,7 @@
 //! A score, from notes to samples:
 //!
 //! ```
-//! use melisma::synth::{BusConfig, Instrument, Length, Note, Performance, Score, Setup};
+//! use melisma::synth::{BusConfig, Instrument, Length, Note, Score, Setup, render};
 //!
 //! let note = |instrument, start, key| {
 //!     Note { instrument, start, duration: 0.4, key, velocity: 0.7, pan: 0.0, channel: 0 }
@@ -20,14 +20,10 @@
 //! let notes = vec![note(Instrument::Bass, 0.0, 45), note(Instrument::Lead, 0.0, 69), note(Instrument::Lead, 0.5, 72)];
 //! let score = Score { tempo: 120.0, notes, ..Score::default() };
 //!
-//! let setup = Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(48_000)).with_max_voices(16);
-//! let mut performance = Performance::new(&score, setup)?;
-//! let mut left = Vec::new();
-//! while let Some(block) = performance.next_block(None)? {
-//!     left.extend_from_slice(block.left);
-//! }
-//! assert_eq!(left.len(), 48_000);
-//! assert!(left.iter().any(|sample| sample.abs() > 0.01));
+//! let setup = Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(48_000));
+//! let clip = render(&score, setup)?;
+//! assert_eq!((clip.n_channels, clip.n_frames()), (2, 48_000));
+//! assert!(clip.samples.iter().any(|sample| sample.abs() > 0.01));
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
@@ -56,6 +52,7 @@ pub mod patch;
 mod performance;
 mod phrase;
 mod recording;
+mod render;
 mod score;
 mod stream;
 
@@ -71,7 +68,9 @@ pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
 pub use clip::{Clip, Clips, Total as ClipTotal};
-pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
+#[doc(hidden)]
+pub use composer::seed;
+pub use composer::{Composer, Mode, STYLES, Style, compose};
 pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
@@ -83,6 +82,9 @@ pub use note::PlacedNote;
 pub use parameter::Parameter;
 pub use performance::{Block, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, Phrase, PhraseRenderer, Sound, Swell};
-pub use recording::{Recording, Take, record, voice_seconds};
+#[doc(hidden)]
+pub use recording::voice_seconds;
+pub use recording::{Recording, Take, record};
+pub use render::{render, render_in};
 pub use score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
 pub use stream::{Played, Remote, Stream, render_all};

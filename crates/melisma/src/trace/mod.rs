@@ -38,9 +38,11 @@ mod span;
 #[cfg(feature = "trace")]
 mod turn;
 
+#[doc(hidden)]
 pub use busy::Busy;
 #[cfg(feature = "trace")]
 pub use collector::Collector;
+#[doc(hidden)]
 pub use melisma_kernels::DeviceSpan;
 pub use melisma_kernels::device::cuda::Detail;
 pub use nvtx::Nvtx;
@@ -94,5 +96,6 @@ words!(
     }
 );
 
-#[cfg(all(test, feature = "trace"))]
+#[cfg(test)]
+#[cfg(feature = "trace")]
 mod tests;

@@ -89,7 +89,8 @@ fn codes_and_models() {
             noise.fill(block, start, &mut [0.0; 9]);
         }
     });
-    let mut engine = snac::EncodeEngine::new(&model, &device.queue(&budget).unwrap(), &budget, 1).unwrap();
+    let mut engine =
+        snac::EncodeEngine::new(&model, &device.queue(&budget).unwrap(), &budget, snac::EngineOptions::new(1)).unwrap();
     let stream = engine.open().unwrap();
     each!(calls, "EncodeEngine", n in COUNTS, samples in SHORT => {
         let _ = (engine.step_frames(n), engine.submit(&[(stream, samples)]));
@@ -105,8 +106,8 @@ fn codes_and_models() {
     each!(calls, "snac engines", max_streams in COUNTS => {
         let _ = snac::Engine::needed(model.config(), &device, max_streams);
         let _ = snac::EncodeEngine::needed(model.config(), &device, max_streams);
-        let _ = snac::Engine::new(&model, &queue, &budget, 1)?.sibling(&queue, &budget, max_streams);
-        snac::EncodeEngine::new(&model, &queue, &budget, 1)?.sibling(&queue, &budget, max_streams).map(drop)
+        let _ = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(1))?.sibling(&queue, &budget, max_streams);
+        snac::EncodeEngine::new(&model, &queue, &budget, snac::EngineOptions::new(1))?.sibling(&queue, &budget, max_streams).map(drop)
     });
     let changes: [Change<snac::Config, usize>; 9] = [
         ("sampling_rate", |config, n| config.sampling_rate = n as u32),

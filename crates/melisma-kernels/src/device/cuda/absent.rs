@@ -17,11 +17,11 @@ macro_rules! call {
     };
 }
 
-/// A function of a module `sys`, which returns a status.
+/// A function of a module `sys`, and what it returns.
 macro_rules! raw {
-    ($name:ident($($argument:ty),*) -> $status:expr) => {
-        pub unsafe fn $name($(_: $argument),*) -> Status {
-            $status
+    ($name:ident($($argument:ty),*) -> $kind:ty = $value:expr) => {
+        pub unsafe fn $name($(_: $argument),*) -> $kind {
+            $value
         }
     };
 }
@@ -177,7 +177,6 @@ pub mod driver {
         }
 
         pub use cudaError_enum as CUresult;
-        use cudaError_enum as Status;
 
         impl CUresult {
             pub fn result(self) -> Result<(), DriverError> {
@@ -185,7 +184,7 @@ pub mod driver {
             }
         }
 
-        raw!(cuDriverGetVersion(&mut i32) -> Status::CUDA_ERROR_NOT_INITIALIZED);
+        raw!(cuDriverGetVersion(&mut i32) -> CUresult = CUresult::CUDA_ERROR_NOT_INITIALIZED);
     }
 }
 
@@ -203,18 +202,15 @@ pub mod nvrtc {
         const ABSENT: Status = Status::NVRTC_ERROR_INTERNAL_ERROR;
         type Texts = *const *const c_char;
 
-        raw!(nvrtcVersion(&mut i32, &mut i32) -> ABSENT);
-        raw!(nvrtcCreateProgram(&mut nvrtcProgram, *const c_char, *const c_char, i32, Texts, Texts) -> ABSENT);
-        raw!(nvrtcCompileProgram(nvrtcProgram, i32, Texts) -> ABSENT);
-        raw!(nvrtcGetProgramLogSize(nvrtcProgram, &mut usize) -> ABSENT);
-        raw!(nvrtcGetProgramLog(nvrtcProgram, *mut c_char) -> ABSENT);
-        raw!(nvrtcGetCUBINSize(nvrtcProgram, &mut usize) -> ABSENT);
-        raw!(nvrtcGetCUBIN(nvrtcProgram, *mut c_char) -> ABSENT);
-        raw!(nvrtcDestroyProgram(&mut nvrtcProgram) -> ABSENT);
-
-        pub unsafe fn nvrtcGetErrorString(_: nvrtcResult) -> *const c_char {
-            std::ptr::null()
-        }
+        raw!(nvrtcVersion(&mut i32, &mut i32) -> Status = ABSENT);
+        raw!(nvrtcCreateProgram(&mut nvrtcProgram, *const c_char, *const c_char, i32, Texts, Texts) -> Status = ABSENT);
+        raw!(nvrtcCompileProgram(nvrtcProgram, i32, Texts) -> Status = ABSENT);
+        raw!(nvrtcGetProgramLogSize(nvrtcProgram, &mut usize) -> Status = ABSENT);
+        raw!(nvrtcGetProgramLog(nvrtcProgram, *mut c_char) -> Status = ABSENT);
+        raw!(nvrtcGetCUBINSize(nvrtcProgram, &mut usize) -> Status = ABSENT);
+        raw!(nvrtcGetCUBIN(nvrtcProgram, *mut c_char) -> Status = ABSENT);
+        raw!(nvrtcDestroyProgram(&mut nvrtcProgram) -> Status = ABSENT);
+        raw!(nvrtcGetErrorString(Status) -> *const c_char = std::ptr::null());
     }
 }
 

@@ -159,7 +159,10 @@ fn blocks_that_are_numbered_by_samples_are_read() {
     assert_eq!(check(&varied).unwrap(), Some(3 * 4096));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &varied).unwrap();
-    assert_eq!(crate::audio::Source::open(file.path(), 16_000).unwrap().facts().n_samples, 3 * 4096);
+    assert_eq!(
+        crate::audio::Source::open(file.path(), crate::audio::Target::new(16_000)).unwrap().facts().n_samples,
+        3 * 4096
+    );
     let mut bad = varied.clone();
     bad[starts[1] + 3] ^= 1;
     assert!(check(&bad).is_err());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::audio::Source;
+use crate::audio::{Source, Target};
 use crate::random::Lcg32;
 
 /// Decodes with another project's decoder.
@@ -7,7 +7,7 @@ fn decode(bytes: &[u8], sample_rate: u32) -> (Vec<f32>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.flac");
     std::fs::write(&path, bytes).unwrap();
-    let mut source = Source::open(&path, sample_rate).unwrap();
+    let mut source = Source::open(&path, Target::new(sample_rate)).unwrap();
     let facts = source.facts().clone();
     let mut samples = vec![0.0; facts.n_samples as usize];
     source.read_f32(0, &mut samples).unwrap();

@@ -19,7 +19,9 @@ mod read;
 pub(crate) mod sample;
 mod write;
 
+#[doc(hidden)]
 pub use file::File;
+#[doc(hidden)]
 pub use header::{Coding, Header};
 pub(crate) use pipe::Pipe;
 pub use read::{Wav, decode};

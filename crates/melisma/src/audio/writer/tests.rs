@@ -45,11 +45,11 @@ fn decode(format: Format, bytes: &[u8]) -> Clip {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip");
     std::fs::write(&path, bytes).unwrap();
-    let facts = Source::open(&path, 48_000).unwrap().facts().clone();
+    let facts = Source::open(&path, Target::new(48_000)).unwrap().facts().clone();
     let channels: Vec<Vec<f32>> = (0..facts.n_channels)
         .map(|index| {
             let channel = Channel::One(index);
-            let mut stream = Stream::open(&path, Target { channel, ..facts.sample_rate.into() }).unwrap();
+            let mut stream = Stream::open(&path, Target::new(facts.sample_rate).with_channel(channel)).unwrap();
             let mut samples = Vec::new();
             while let more = stream.read().unwrap()
                 && !more.is_empty()

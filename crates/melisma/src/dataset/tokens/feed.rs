@@ -14,7 +14,7 @@ use super::lane::Reader;
 use super::round_trip::RoundTrip;
 use crate::runtime::memory::{Reservation, Space};
 use crate::runtime::thread;
-use crate::snac::EncodeEngine;
+use crate::snac::{EncodeEngine, EngineOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// Rows that are encoded at the same time.
@@ -65,7 +65,7 @@ impl<'a> Feed<'a> {
         let piece_bytes = run.job.samples_bytes(FRAMES);
         let memory = work.budget.reserve(Space::Host, (n_buffers * n_readers) as u64 * piece_bytes)?;
         let queue = work.device.queue(work.budget)?;
-        let engine = EncodeEngine::new(run.job.model(), &queue, work.budget, n_streams)?;
+        let engine = EncodeEngine::new(run.job.model(), &queue, work.budget, EngineOptions::new(n_streams))?;
         let check = run.job.measures().then(|| RoundTrip::new(run, &queue, None)).transpose()?;
         Ok(Self { run, engine, check, n_streams, n_readers, n_buffers, _memory: memory })
     }

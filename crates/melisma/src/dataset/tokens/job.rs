@@ -14,7 +14,7 @@ use crate::dataset::work::{Shared, for_one_thread};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Needed, Reservation, Space};
 use crate::runtime::thread;
-use crate::snac::{Config, EncodeEngine, Engine, Model};
+use crate::snac::{Config, EncodeEngine, Engine, EngineOptions, Model};
 use crate::{ErrorKind, Result};
 
 /// Frames of samples that are read and encoded at once.
@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
         let queue = run.job.device.queue(budget)?;
         let engine = match first {
             Some(first) => first.engine.sibling(&queue, budget, 1)?,
-            None => EncodeEngine::new(run.job.model(), &queue, budget, 1)?,
+            None => EncodeEngine::new(run.job.model(), &queue, budget, EngineOptions::new(1))?,
         };
         let check = || RoundTrip::new(run, &queue, first.and_then(|first| first.check.as_ref()));
         let check = run.job.measures().then(check).transpose()?;

@@ -12,7 +12,7 @@ use crate::dataset::store::Store;
 use crate::fidelity::{Fidelity, Meter};
 use crate::runtime::device::Queue;
 use crate::runtime::memory::Budget;
-use crate::snac::{Codes, Engine, Noise, StreamId};
+use crate::snac::{Codes, Engine, EngineOptions, Noise, StreamId};
 use crate::{Context, Result};
 
 /// Frames that are decoded at once.
@@ -33,7 +33,7 @@ impl RoundTrip {
         let model = run.job.model();
         let engine = match first {
             Some(first) => first.engine.sibling(queue, budget, 1)?,
-            None => Engine::new(model, queue, budget, 1)?,
+            None => Engine::new(model, queue, budget, EngineOptions::new(1))?,
         };
         Ok(Self { engine, meter: Meter::new_in(&Context::of_queue(queue, budget), model.config().sampling_rate)? })
     }

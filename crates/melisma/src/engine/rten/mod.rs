@@ -20,13 +20,16 @@ use crate::format::Value;
 use crate::onnx::{Detached, Model};
 use crate::{Error, Result};
 
+#[doc(hidden)]
 pub use evaluate::evaluate;
 
 pub(super) use panic::{MOST_SHALLOW, guarded};
 
 /// The engine's name.
+#[doc(hidden)]
 pub const NAME: EngineName = EngineName::Rten;
 /// The crate's version; engines depend on it.
+#[doc(hidden)]
 pub const VERSION: &str = "0.27";
 
 /// A model in the embedded engine.
@@ -51,7 +54,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
 ///
 /// # Errors
 /// As [`build`].
-pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
+pub(crate) fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let ports = check(&model)?;
     let nodes = panic::suspects(&model);
     crate::runtime::thread::probe(options.threads.max(1))?;
@@ -70,6 +73,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
 ///
 /// # Errors
 /// As [`build`].
+#[doc(hidden)]
 pub fn check(model: &Model) -> Result<Ports> {
     let ports = Ports::of(model)?;
     operators::check(model)?;

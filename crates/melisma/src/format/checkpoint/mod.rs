@@ -94,7 +94,7 @@ fn kind(file: &dyn ReadAt) -> Option<Format> {
 }
 
 /// Whether a file starts like a PyTorch checkpoint, in the current format or the one before 1.6.
-pub fn is_torch(file: &dyn ReadAt) -> bool {
+pub(crate) fn is_torch(file: &dyn ReadAt) -> bool {
     kind(file).is_some()
 }
 

@@ -12,7 +12,9 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use super::read_at::{ReadAt, read};
 use crate::{Error, ErrorKind, Result};
 pub(crate) use write::HeaderJson;
-pub use write::{Tensor, encode, header};
+#[doc(hidden)]
+pub use write::header;
+pub use write::{Tensor, encode};
 
 /// The format's own limit for the header.
 const MAX_LEN: u64 = 100_000_000;

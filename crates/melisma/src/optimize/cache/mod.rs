@@ -77,6 +77,7 @@ pub struct Entry {
 
 /// Holds an entry outside the cache; removes it when dropped.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Uncached {
     /// Why it is not in the cache.
     pub reason: String,
@@ -85,6 +86,7 @@ pub struct Uncached {
 
 /// The result of a builder, besides the files that it wrote.
 #[derive(Debug, Clone, PartialEq)]
+#[doc(hidden)]
 #[non_exhaustive]
 pub struct Built {
     /// How to use the files, and what was measured.

@@ -39,7 +39,7 @@ pub enum Worker {
 }
 
 /// A program that receives the path of a [`Spec`] as its last argument and calls
-/// [`serve`](super::serve).
+/// `serve`.
 #[derive(Debug, Clone)]
 pub struct Program {
     command: Vec<OsString>,

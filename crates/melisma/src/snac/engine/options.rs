@@ -17,12 +17,6 @@ pub struct EngineOptions {
     pub rounding: Rounding,
 }
 
-impl From<usize> for EngineOptions {
-    fn from(max_streams: usize) -> Self {
-        Self::new(max_streams)
-    }
-}
-
 impl EngineOptions {
     /// At most `max_streams` streams at one time, without rounding.
     pub fn new(max_streams: usize) -> Self {

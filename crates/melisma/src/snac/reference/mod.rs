@@ -49,16 +49,19 @@ use crate::{Error, Result};
 const PIECE_FRAMES: usize = 4;
 
 /// The quantiser of `model`.
+#[doc(hidden)]
 pub fn quantizer(model: &Model) -> &Quantizer {
     &model.quantizer
 }
 
 /// The decoder of `model`.
+#[doc(hidden)]
 pub fn decoder(model: &Model) -> &Decoder {
     &model.decoder
 }
 
 /// The encoder of `model`.
+#[doc(hidden)]
 pub fn encoder(model: &Model) -> &Encoder {
     &model.encoder
 }

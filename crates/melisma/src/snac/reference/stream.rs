@@ -85,7 +85,8 @@ impl Stream {
     }
 }
 
-#[cfg(all(test, feature = "builtin"))]
+#[cfg(test)]
+#[cfg(feature = "builtin")]
 mod tests {
     use super::*;
     use crate::snac::{Codes, Config};

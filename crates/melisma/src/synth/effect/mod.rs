@@ -8,10 +8,16 @@ mod limiter;
 mod ramp;
 mod reverb;
 
-pub use delay::{Delay, DelaySettings};
+#[doc(hidden)]
+pub use delay::Delay;
+pub use delay::DelaySettings;
+#[doc(hidden)]
 pub use limiter::Limiter;
+#[doc(hidden)]
 pub use ramp::Ramp;
-pub use reverb::{Reverb, ReverbSettings};
+#[doc(hidden)]
+pub use reverb::Reverb;
+pub use reverb::ReverbSettings;
 
 use melisma_kernels::signal::delay_network::TINY;
 

@@ -12,7 +12,7 @@
 //! let model = Model::mini24()?;
 //! let budget = Budget::unlimited();
 //! let queue = Device::cpu()?.queue(&budget)?;
-//! let mut engine = Engine::new(&model, &queue, &budget, 2)?;
+//! let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(2))?;
 //! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6].repeat(4))?;
 //! let whole = engine.decode(&codes, &Noise::default())?;
 //!
@@ -70,8 +70,8 @@ impl Engine {
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
-    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<EngineOptions>) -> Result<Self> {
-        let EngineOptions { max_streams, rounding } = options.into();
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: EngineOptions) -> Result<Self> {
+        let EngineOptions { max_streams, rounding } = options;
         let device = queue.device();
         let layers = Arc::new(Layers::new(model, &device, budget, rounding)?);
         Self::with_layers(layers, model.config(), (queue, budget), max_streams)

@@ -12,7 +12,7 @@
 //! let model = Model::mini24()?;
 //! let budget = Budget::unlimited();
 //! let queue = Device::cpu()?.queue(&budget)?;
-//! let mut engine = EncodeEngine::new(&model, &queue, &budget, 1)?;
+//! let mut engine = EncodeEngine::new(&model, &queue, &budget, EngineOptions::new(1))?;
 //! let samples: Vec<f32> = (0..10_000).map(|n| (0.05 * n as f32).sin() / 2.0).collect();
 //! let whole = engine.encode(&samples)?;
 //!
@@ -86,8 +86,8 @@ impl EncodeEngine {
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
-    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<EngineOptions>) -> Result<Self> {
-        let EngineOptions { max_streams, rounding } = options.into();
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: EngineOptions) -> Result<Self> {
+        let EngineOptions { max_streams, rounding } = options;
         let layers = Arc::new(Layers::new(model, &queue.device(), budget, rounding)?);
         Self::with_layers(layers, model.config(), (queue, budget), max_streams)
     }
