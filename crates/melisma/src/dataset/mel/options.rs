@@ -24,6 +24,7 @@ pub enum Tail {
 
 /// The settings that determine the values of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Options {
     /// How spectrograms are computed.
     pub mel: Config,
