@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hyper::Uri;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use melisma::audio::{Source, Stream};
+use melisma::audio::{Source, Stream, Target};
 use melisma::config::Config;
 use melisma::config::Sources;
 use melisma::dataset::store::Store;
@@ -86,7 +86,7 @@ pub fn wav(bytes: &[u8]) {
 
 /// Audio from a live pipe.
 fn pipe(bytes: &[u8]) {
-    if let Ok(mut stream) = Stream::live(Cursor::new(bytes.to_vec()), 16_000) {
+    if let Ok(mut stream) = Stream::live(Cursor::new(bytes.to_vec()), Target::new(16_000)) {
         while stream.n_read() < MOST_READ as u64 && stream.read().is_ok_and(|samples| !samples.is_empty()) {}
     }
 }
@@ -94,7 +94,7 @@ fn pipe(bytes: &[u8]) {
 /// Audio files of every format, decoded.
 pub fn audio(bytes: &[u8]) {
     let file = file(bytes, ".audio");
-    if let Ok(mut source) = Source::open(file.path(), 16_000) {
+    if let Ok(mut source) = Source::open(file.path(), Target::new(16_000)) {
         let n = source.facts().n_samples.min(MOST_READ as u64) as usize;
         let _ = source.read_f32(0, &mut vec![0.0; n]);
     }
