@@ -27,6 +27,7 @@ pub enum Provider {
 
 /// Options of the CUDA provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cuda {
     /// Ordinal of the GPU.
     pub ordinal: usize,
@@ -40,6 +41,7 @@ pub struct Cuda {
 
 /// How cuDNN chooses its convolutions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Cudnn {
     /// Which algorithms it considers.
     pub search: Algorithms,
@@ -71,6 +73,7 @@ pub enum Workspace {
 
 /// Options of the TensorRT provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TensorRt {
     /// Options of the CUDA provider that it falls back to.
     pub cuda: Cuda,
@@ -149,6 +152,18 @@ impl Cuda {
 }
 
 impl TensorRt {
+    /// FP32 within `workspace_bytes`, with engines in `folder` under `key`.
+    pub fn new(workspace_bytes: u64, folder: impl Into<PathBuf>, key: impl Into<String>) -> Self {
+        Self {
+            cuda: Cuda::default(),
+            workspace_bytes,
+            precision: Format::Fp32,
+            shapes: Vec::new(),
+            folder: folder.into(),
+            key: key.into(),
+        }
+    }
+
     /// Keys and values with ONNX Runtime's names.
     pub fn options(&self) -> Vec<(String, String)> {
         let shapes: Vec<String> = self.shapes.iter().map(|(name, shape)| format!("{name}:{}", by_x(shape))).collect();
