@@ -4,7 +4,7 @@
 mod pack_source;
 
 use melisma::pack::{self, Archive, Header};
-use melisma::{ErrorKind, Result};
+use melisma::{ErrorKind, Existing, Result};
 use pack_source::{Random, UNLIMITED, file, options};
 
 fn small() -> (Vec<u8>, Vec<u8>) {
@@ -285,4 +285,35 @@ fn damaged_indices_for_gpus_are_refused_or_harmless() {
     assert_eq!(unpack(&forged(&indexed, name, |index| index[16..].fill(0xff))).unwrap(), source);
     let reserved = file(&[(name, "U8", &[3], vec![1, 2, 3])]);
     assert!(pack::pack(&reserved, &mut Vec::new(), &options, &|_| {}).is_err());
+}
+
+#[test]
+fn loaded_tensors_have_the_type_and_shape_that_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let (source, packed) = small();
+    for bytes in [source, packed] {
+        std::fs::write(&path, bytes).unwrap();
+        let model = pack::load(&path).unwrap();
+        assert_eq!(model.view::<f32>("c").unwrap().len(), 2);
+        assert_eq!(model.view::<u8>("c").unwrap().len(), 8);
+        assert!(model.view::<i16>("c").is_err() && model.view::<f32>("a").is_err() && model.view::<f32>("d").is_err());
+    }
+    std::fs::write(&path, file(&[("w", "F32", &[1000, 1000], vec![0; 16])])).unwrap();
+    assert_eq!(pack::load(&path).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_file_is_never_packed_or_restored_over_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let [model, packed] = ["model", "packed"].map(|name| folder.path().join(name));
+    let (source, _) = small();
+    std::fs::write(&model, &source).unwrap();
+    assert!(pack::pack_file(&model, &model, Existing::Replace).is_err());
+    pack::pack_file(&model, &packed, Existing::Refuse).unwrap();
+    assert!(pack::unpack_file(&packed, &packed, Existing::Replace).is_err());
+    assert_eq!(pack::unpack_file(&packed, &model, Existing::Refuse).unwrap_err().kind(), ErrorKind::Exists);
+    std::fs::write(&model, b"").unwrap();
+    pack::unpack_file(&packed, &model, Existing::Replace).unwrap();
+    assert!(std::fs::read(&model).unwrap() == source);
 }

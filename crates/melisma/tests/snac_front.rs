@@ -103,3 +103,16 @@ fn codes_of_another_model_and_too_little_memory_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{threads}: {error}");
     }
 }
+
+#[test]
+fn files_without_a_whole_frame_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens");
+    let decoder = Decoder::open("builtin:mini24").unwrap();
+    for text in ["", "some prose", "[[-1],[1,2],[3,4,5,6]]"] {
+        std::fs::write(&path, text).unwrap();
+        let error = decoder.read(&path).unwrap_err();
+        assert!(error.to_string().starts_with(&path.display().to_string()), "{text}: {error}");
+    }
+    assert_eq!(decoder.read(folder.path().join("missing")).unwrap_err().kind(), ErrorKind::Io);
+}

@@ -58,10 +58,16 @@ impl Clip {
     /// As [`Format::of`] and [`Writer::new`], or the file cannot be written, or exists and may not be replaced.
     pub fn write(&self, path: impl AsRef<Path>, existing: Existing) -> Result<()> {
         let path = path.as_ref();
+        let format = Format::of(path, SampleFormat::S16)?;
+        let bytes = self.encode(format).map_err(|error| error.at(path.display()))?;
+        output::write(path, &bytes, existing)
+    }
+
+    fn encode(&self, format: Format) -> Result<Vec<u8>> {
         let layout = Layout { sample_rate: self.sample_rate, n_channels: self.n_channels };
-        let mut writer = Writer::new(Cursor::new(Vec::new()), Format::of(path, SampleFormat::S16)?, layout)?;
+        let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout)?;
         writer.write(&self.samples)?;
-        output::write(path, writer.seal()?.get_ref(), existing)
+        Ok(writer.seal()?.into_inner())
     }
 
     /// Samples per channel.
@@ -103,6 +109,21 @@ mod tests {
             std::fs::write(&path, wav::encode(&clip, SampleFormat::F32).unwrap()).unwrap();
             assert_eq!(Clip::read(&path).unwrap(), clip);
         }
+    }
+
+    #[test]
+    fn a_file_is_replaced_only_where_that_is_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clip.wav");
+        let clip = |sample| Clip::mono(8000, vec![sample; 80]);
+        clip(0.25).write(&path, Existing::Refuse).unwrap();
+        assert_eq!(clip(0.5).write(&path, Existing::Refuse).unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(Clip::read(&path).unwrap(), clip(0.25));
+        clip(0.5).write(&path, Existing::Replace).unwrap();
+        let half = Clip { sample_rate: 8000, n_channels: 2, samples: vec![0.0; 3] };
+        let error = half.write(&path, Existing::Replace).unwrap_err();
+        assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+        assert_eq!(Clip::read(&path).unwrap(), clip(0.5));
     }
 
     #[test]

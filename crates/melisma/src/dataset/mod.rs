@@ -7,7 +7,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use melisma::dataset::{Inputs, Options, Request, verify};
+//! use melisma::dataset::{Inputs, Options, Request};
 //! use melisma::mel::Config;
 //!
 //! let inputs = Inputs::find(&["clips"])?;

@@ -32,24 +32,26 @@ pub fn refuse_input(path: &Path) -> Result<()> {
     // Another file may have reused the inode of a deleted input.
     let is_input = |(input, known): &(PathBuf, Identity)| found == Some(*known) && identity(input) == found;
     match found {
-        Some(_) if inputs.iter().any(is_input) => {
-            Err(Error::invalid(format!("{}: this file is an input of this command", path.display()))
-                .with_hint("name another file for the output"))
-        }
+        Some(_) if inputs.iter().any(is_input) => Err(refused(path)),
         _ => Ok(()),
     }
 }
 
-/// Rejects a `path` that leads to one of `inputs`, and protects that input. Unlike [`protect`], it
-/// does not remember the others, of which there may be millions.
+fn refused(path: &Path) -> Error {
+    Error::invalid(format!("{}: this file is an input of this command", path.display()))
+        .with_hint("name another file for the output")
+}
+
+/// Rejects a `path` that leads to one of `inputs`, or to a protected one. Unlike [`protect`], it does not remember them:
+/// there may be millions.
 ///
 /// # Errors
 /// As [`refuse_input`].
 pub fn refuse_among<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     if let Some(found) = identity(path)
-        && let Some(input) = inputs.into_iter().find(|input| identity(input) == Some(found))
+        && inputs.into_iter().any(|input| identity(input) == Some(found))
     {
-        protect(input);
+        return Err(refused(path));
     }
     refuse_input(path)
 }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use melisma_kernels::rans::{Batch, Lens};
-use melisma_kernels::{Buffer, Device, Element, Queue, View};
+use melisma_kernels::{Buffer, DType, Device, Element, Queue, View};
 
 use super::archive::Archive;
 use super::index::open;
 use super::is_packed;
+use super::layout::Layout;
 use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
 use crate::format::safetensors::{Header, TensorEntry};
@@ -104,14 +105,18 @@ impl Loaded {
     /// The elements of the tensor called `name`.
     ///
     /// # Errors
-    /// `InvalidArgument`: the tensor is unknown, or its length is not a multiple of the size of
-    /// `T`.
+    /// `InvalidArgument`: the tensor is unknown, or its elements are not of type `T`; bytes can be seen of any.
     pub fn view<T: Element>(&self, name: &str) -> Result<View<'_, T>> {
         let index = self.tensors.iter().position(|tensor| tensor.name == name);
         let index = index.ok_or_else(|| Error::invalid(format!("unknown tensor `{name}`")))?;
         let (start, len) = (self.starts[index], self.tensors[index].len() as usize);
+        let stored = DType::from_safetensors(&self.tensors[index].dtype);
+        if T::DTYPE != DType::U8 && stored != Some(T::DTYPE) {
+            let dtype = &self.tensors[index].dtype;
+            return Err(Error::invalid(format!("{name}: the tensor holds {dtype}, not {}", T::DTYPE.name())));
+        }
         if !len.is_multiple_of(size_of::<T>()) {
-            return Err(Error::invalid(format!("{name}: {len} bytes are not whole elements of {}", T::DTYPE.name())));
+            return Err(Error::corrupt(format!("{name}: {len} bytes are not whole elements of {}", T::DTYPE.name())));
         }
         self.buffer.view::<T>()?.range(start / size_of::<T>()..(start + len) / size_of::<T>())
     }
@@ -161,6 +166,7 @@ impl Loader {
 
     fn load_plain(&mut self, file: &dyn ReadAt) -> Result<Loaded> {
         let header = Header::read(file)?;
+        header.tensors.iter().try_for_each(|tensor| Layout::of(tensor, 512).map(drop))?;
         let mut loaded = self.allocate(&header)?;
         let mut pieces = Vec::new();
         for (tensor, &start) in header.tensors.iter().zip(&loaded.starts) {

@@ -14,6 +14,11 @@ use super::reference::{self, Stream};
 use super::tokens;
 use crate::{Context, Error, Result};
 
+fn without_frames(path: &Path) -> Error {
+    Error::corrupt(format!("{}: no whole frame of tokens", path.display()))
+        .with_hint("name a file that `encode` or a language model wrote")
+}
+
 /// Codes to samples on a device.
 ///
 /// ```
@@ -109,7 +114,8 @@ impl Decoder {
     /// ```
     ///
     /// # Errors
-    /// Those of [`tokens::Reader`], or the file cannot be read, or another model made the tokens.
+    /// Those of [`tokens::Reader`], or the file cannot be read, has no whole frame, or is of another model. Tokens that
+    /// belong to no frame are left out, as in a stream; a `Reader` counts them.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Codes> {
         let path = path.as_ref();
         let unread = |error| Error::io(path.display(), error);
@@ -122,7 +128,7 @@ impl Decoder {
             frames.extend_from_slice(codes.map_err(|error| error.at(path.display()))?.frames().as_slice());
             if n == 0 {
                 reader.origin(&self.model).map_err(|error| error.at(path.display()))?;
-                return self.codes(&frames);
+                return if frames.is_empty() { Err(without_frames(path)) } else { self.codes(&frames) };
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings, same_len};
 use super::parameter::Parameter;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Samples that are worked on together.
 const CHUNK: usize = 256;
@@ -24,7 +24,7 @@ pub struct BusConfig {
 }
 
 impl BusConfig {
-    /// A limiter at -1 dBTP behind the default effects.
+    /// A limiter at -1 dBTP behind the default effects, at 8,000 to 192,000 Hz.
     pub fn new(sample_rate: u32) -> Self {
         Self {
             sample_rate,
@@ -82,6 +82,9 @@ impl Bus {
     /// A setting is outside of its limits.
     pub fn new(config: BusConfig) -> Result<Self> {
         let rate = config.sample_rate;
+        if !config.level.is_finite() {
+            return Err(Error::invalid(format!("a level of {}; it is a finite factor", config.level)));
+        }
         Ok(Self {
             level: config.level,
             gain: Ramp::new(1.0, rate),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use melisma_kernels::Device;
+use melisma_kernels::{Device, Space};
 
 use super::performance::{Performance, Setup};
 use super::recording::record;
 use super::score::Score;
 use crate::audio::Clip;
-use crate::{Context, Error, Result};
+use crate::{Context, Error, ErrorKind, Result};
 
 /// The samples of `score`, left and right, on the CPU. [`Performance`] gives them block by block.
 ///
@@ -21,7 +21,7 @@ use crate::{Context, Error, Result};
 /// ```
 ///
 /// # Errors
-/// As [`Performance::new`].
+/// As [`Performance::new`]; `Memory` if the clip does not fit.
 pub fn render(score: &Score, setup: Setup) -> Result<Clip> {
     render_in(&Context::cpu()?, score, setup)
 }
@@ -29,7 +29,7 @@ pub fn render(score: &Score, setup: Setup) -> Result<Clip> {
 /// The samples of `score` on the device of `context`.
 ///
 /// # Errors
-/// As [`Performance::new`]; on a GPU also as [`record`].
+/// As [`Performance::new`]; `Memory` if the clip does not fit; on a GPU also as [`record`].
 pub fn render_in(context: &Context, score: &Score, setup: Setup) -> Result<Clip> {
     let sample_rate = setup.bus.sample_rate;
     let (mut performance, queue) = match context.device() {
@@ -40,9 +40,34 @@ pub fn render_in(context: &Context, score: &Score, setup: Setup) -> Result<Clip>
             (Performance::recorded(score, setup, Arc::new(recording))?, None)
         }
     };
+    let n_samples = performance.expected_samples().saturating_mul(2);
+    let _room = context.budget().reserve(Space::Host, n_samples.saturating_mul(size_of::<f32>() as u64))?;
     let mut samples = Vec::new();
+    samples.try_reserve_exact(usize::try_from(n_samples).unwrap_or(usize::MAX)).map_err(|_| {
+        Error::new(ErrorKind::Memory, format!("{n_samples} samples do not fit into memory"))
+            .with_hint("give a shorter length, or play it block by block")
+    })?;
     while let Some(block) = performance.next_block(queue)? {
         samples.extend(block.left.iter().zip(block.right).flat_map(|(&left, &right)| [left, right]));
     }
     Ok(Clip { sample_rate, n_channels: 2, samples })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BusConfig, Length};
+    use super::*;
+    use crate::config::DeviceRequest;
+
+    #[test]
+    fn clips_beyond_the_memory_are_refused_before_they_are_rendered() {
+        let setup = |n| Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(n));
+        let score = Score { tempo: 120.0, ..Score::default() };
+        assert_eq!(render(&score, setup(u64::MAX)).unwrap_err().kind(), ErrorKind::Memory);
+        let small = Context::builder().with_device(DeviceRequest::Cpu).with_memory_limit(1 << 20).build().unwrap();
+        assert_eq!(render_in(&small, &score, setup(1 << 18)).unwrap_err().kind(), ErrorKind::Memory);
+        assert_eq!(render_in(&small, &score, setup(1 << 10)).unwrap().n_frames(), 1 << 10);
+        let loud = Setup::new(BusConfig::new(48_000).with_level(f32::NAN));
+        assert_eq!(render(&score, loud).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
 }

@@ -80,7 +80,7 @@ pub struct Control {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// Beats a minute, for readers and MIDI files: times are in seconds.
+    /// Beats a minute, 1 to 1000, for readers and MIDI files: times are in seconds.
     pub tempo: f64,
     /// Notes, in order of their start.
     pub notes: Vec<Note>,
