@@ -45,7 +45,6 @@ mod plan;
 mod request;
 mod row;
 
-#[doc(hidden)]
 pub mod store;
 mod technique;
 mod tokens;

@@ -70,13 +70,15 @@ pub use array::{Array, compress, compress_into, decompress};
 pub use contents::Contents;
 #[doc(hidden)]
 pub use contents::source_header;
-pub use file::{pack_file, unpack_file};
+pub use file::{pack_file, pack_file_in, unpack_file, unpack_file_in};
 pub use gpu_index::SEGMENT;
 pub use index::{Index, open, packed_path};
 #[doc(hidden)]
 pub use layout::split_of;
 pub use layout::{Layout, TILE_SIZES};
-pub use load::{Loaded, Loader, load, load_in, load_to_device};
+#[doc(hidden)]
+pub use load::load_to_device;
+pub use load::{Loaded, Loader, load, load_in};
 #[doc(hidden)]
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use region::Region;

@@ -74,7 +74,9 @@ pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
 pub use event::{Action, Event};
 pub use instrument::Instrument;
 pub use length::Length;
-pub use level::{Level, MAX_GAIN_DB, balance};
+#[doc(hidden)]
+pub use level::MAX_GAIN_DB;
+pub use level::{Level, balance};
 pub use note::PlacedNote;
 pub use parameter::Parameter;
 pub use performance::{Block, Performance, Setup};
@@ -83,5 +85,7 @@ pub use phrase::{Chord, Kick, Melody, Phrase, PhraseRenderer, Sound, Swell};
 pub use recording::voice_seconds;
 pub use recording::{Recording, Take, record};
 pub use render::{render, render_in};
-pub use score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
+pub use score::{Bend, Control, MAX_SECONDS, Note, Score};
+#[doc(hidden)]
+pub use score::{MAX_NOTES, SCHEMA};
 pub use stream::{Played, Remote, Stream, render_all};

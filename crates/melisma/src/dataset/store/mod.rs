@@ -1,6 +1,17 @@
 //! Stores rows as HDF5, safetensors or npy: a header, and columns at fixed offsets. Any thread
 //! writes any row without a lock.
+//!
+//! ```no_run
+//! use melisma::dataset::store::Store;
+//!
+//! let store = Store::open("train.h5")?;
+//! let mel = store.layout.column("mel")?;
+//! let mut row = vec![0; store.layout.columns[mel].row_bytes()];
+//! store.read(mel, 0, &mut row)?;
+//! # Ok::<(), melisma::Error>(())
+//! ```
 
+#[doc(hidden)]
 pub mod hdf5;
 mod layout;
 pub(super) mod npy;
