@@ -42,18 +42,27 @@ fn refused(path: &Path) -> Error {
         .with_hint("name another file for the output")
 }
 
-/// Rejects a `path` that leads to one of `inputs`, or to a protected one. Unlike [`protect`], it does not remember them:
-/// there may be millions.
+/// Rejects a `path` that leads to one of `inputs`, and protects that input. Unlike [`protect`], it
+/// does not remember the others, of which there may be millions.
 ///
 /// # Errors
 /// As [`refuse_input`].
 pub fn refuse_among<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     if let Some(found) = identity(path)
-        && inputs.into_iter().any(|input| identity(input) == Some(found))
+        && let Some(input) = inputs.into_iter().find(|input| identity(input) == Some(found))
     {
-        return Err(refused(path));
+        protect(input);
     }
     refuse_input(path)
+}
+
+/// Rejects a `path` that leads to `input`, and remembers nothing.
+///
+/// # Errors
+/// As [`refuse_input`].
+pub fn refuse_same(path: &Path, input: &Path) -> Result<()> {
+    let found = identity(path);
+    if found.is_some() && found == identity(input) { Err(refused(path)) } else { Ok(()) }
 }
 
 fn identity(path: &Path) -> Option<Identity> {

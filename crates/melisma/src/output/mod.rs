@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, ErrorKind, Remedy, Result};
-pub use input::{protect, refuse_among, refuse_input};
+pub use input::{protect, refuse_among, refuse_input, refuse_same};
 pub use place::target;
 pub(crate) use place::{adopt_rights, conceal};
 

@@ -31,7 +31,7 @@ pub fn pack_file_in(
 ) -> Result<Packed> {
     let (source, target) = (source.as_ref(), target.as_ref());
     let file = open(source)?;
-    output::refuse_among(target, [source])?;
+    output::refuse_same(target, source)?;
     let converted = if is_checkpoint(&file) { Some(Converted::read(&file)) } else { None };
     let converted = converted.transpose().map_err(|error| error.at(source.display()))?;
     let from: &dyn ReadAt = converted.as_ref().map_or(&file, |converted| converted);
@@ -62,7 +62,7 @@ pub fn unpack_file_in(
 ) -> Result<()> {
     let (packed, target) = (packed.as_ref(), target.as_ref());
     let file = open(packed)?;
-    output::refuse_among(target, [packed])?;
+    output::refuse_same(target, packed)?;
     let mut out = OutputFile::create(target, existing)?;
     let archive = Archive::open(&file, context.budget()).map(|archive| archive.on(context.device()));
     let unpacked = archive.and_then(|archive| archive.unpack(&mut out, host_threads(context.device()), &|_| {}));
