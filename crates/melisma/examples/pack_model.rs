@@ -5,9 +5,9 @@
 use std::error::Error;
 use std::fs;
 
-use melisma::Budget;
 use melisma::pack::{self, Archive, Options};
 use melisma::snac::mini24_weights;
+use melisma::{Budget, f16};
 
 const PACKED: &str = "mini24.packed.safetensors";
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // `pack::load_in` with `Context::auto()?` decodes on a GPU instead, while the file is read.
     let loaded = pack::load(PACKED)?;
-    let codebook = loaded.view::<f32>("quantizer.quantizers.0.codebook.weight")?;
+    let codebook = loaded.view::<f16>("quantizer.quantizers.0.codebook.weight")?;
     println!("{} tensors in memory; the first codebook has {} values", loaded.tensors().len(), codebook.len());
     Ok(())
 }
