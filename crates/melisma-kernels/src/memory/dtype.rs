@@ -87,7 +87,7 @@ impl DType {
         }
     }
 
-    /// The code in ONNX's `TensorProto.DataType`; 0, its word for none, if there is no such type.
+    /// The code in ONNX's `TensorProto.DataType`. ONNX has no 24-bit integers: theirs is 0, undefined.
     pub fn code(self) -> i32 {
         match self {
             Self::I24 => 0,
@@ -110,8 +110,7 @@ impl DType {
     /// The type with an ONNX code.
     ///
     /// # Errors
-    /// `Unsupported`, with the name of the type, if there is no such type here: strings, complex numbers and types
-    /// smaller than a byte.
+    /// `Unsupported`, with the name of the type: strings, complex numbers and types smaller than a byte.
     pub fn from_code(code: i32) -> Result<Self> {
         Self::STORED.into_iter().find(|dtype| dtype.code() == code).ok_or_else(|| {
             let name = match code {
