@@ -75,7 +75,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
         }
     }
     if kind == Kind::Safetensors {
-        output::write(output, &tensors(&mels, names), session.existing)?;
+        output::write(output, &tensors(&mels, names)?, session.existing)?;
     }
     for one in &done {
         if let Some(note) = &one.note {
@@ -166,7 +166,7 @@ fn write_npy(path: &Path, mel: &Spectrogram, existing: Existing) -> Result<()> {
 }
 
 /// One tensor per input.
-fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Vec<u8> {
+fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
     let tensors = mels.iter().zip(names).map(|(mel, name)| safetensors::Tensor {
         name,
         dtype: mel.values.dtype(),

@@ -69,7 +69,6 @@ impl ErrorKind {
 }
 
 /// What went wrong and where, with the known remedies.
-#[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
@@ -176,6 +175,14 @@ impl Error {
     #[doc(hidden)]
     pub fn hint_in(&self, word: impl Fn(&Remedy) -> String) -> Option<String> {
         remedy::line(&self.remedies, word)
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The message and the remedies, as a `main` that returns an error prints them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
     }
 }
 

@@ -229,7 +229,7 @@ pub fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
     for note in notes {
         let level = match note {
             Message::Note(_) => "warning",
-            Message::Progress(_) => "info",
+            _ => "info",
         };
         logger.call_method1(level, ("%s", note.to_string()))?;
     }

@@ -1,14 +1,14 @@
 //! Audio written in the format that a file's name asks for.
 //!
-//! `cargo run --release -p melisma --example convert_audio -- IN.wav OUT.mp3` converts a WAV file; a
-//! third argument, 0.25 to 4, is its new speed. Without arguments it writes a tone to `tone.opus`.
+//! `cargo run --release -p melisma --example convert_audio -- IN OUT.mp3` converts an audio file; a third
+//! argument, 0.25 to 4, is its new speed. Without arguments it writes a tone to `tone.opus`.
 
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use melisma::audio::stretch::Stretch;
-use melisma::audio::wav::{self, SampleFormat};
+use melisma::audio::wav::SampleFormat;
 use melisma::audio::{Clip, Format, Layout, Writer};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -18,9 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let tone = (0..24_000).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
             write(&Clip::mono(24_000, tone), "tone.opus", 1.0)
         }
-        [input, output] => write(&wav::decode(&fs::read(input)?)?.to_clip(), output, 1.0),
-        [input, output, speed] => write(&wav::decode(&fs::read(input)?)?.to_clip(), output, speed.parse()?),
-        _ => Err("usage: convert_audio [IN.wav OUT.flac|mp3|opus [SPEED]]".into()),
+        [input, output] => write(&Clip::read(input)?, output, 1.0),
+        [input, output, speed] => write(&Clip::read(input)?, output, speed.parse()?),
+        _ => Err("usage: convert_audio [IN OUT.flac|mp3|opus [SPEED]]".into()),
     }
 }
 

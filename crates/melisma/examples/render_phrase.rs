@@ -3,9 +3,9 @@
 //! `cargo run --release -p melisma --example render_phrase` writes `phrase.wav` and `live.wav`.
 
 use std::error::Error;
-use std::fs;
 
-use melisma::audio::{Clip, wav};
+use melisma::Existing;
+use melisma::audio::Clip;
 use melisma::synth::{Action, Chord, EngineConfig, Instrument, Kick, Melody, Phrase, PhraseRenderer, Stream};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,6 +54,5 @@ fn save(name: &str, sample_rate: u32, left: &[f32], right: &[f32]) -> Result<(),
     assert!(peak > 0.01, "{name} is silent");
     let clip = Clip { sample_rate, n_channels: 2, samples };
     println!("{name}: {:.2} s, peak {peak:.2}", clip.seconds());
-    fs::write(name, wav::encode(&clip, wav::SampleFormat::S16)?)?;
-    Ok(())
+    Ok(clip.write(name, Existing::Replace)?)
 }

@@ -1,7 +1,7 @@
 //! Melisma is a tensor engine for audio AI: it turns codec tokens, scores, waveforms and weights into tensors and audio,
 //! on a CPU or an NVIDIA GPU.
 //!
-//! | room | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | [`snac`] | codec tokens to audio and back, whole or as streams |
 //! | [`synth`] | scores, phrases and live notes to audio |
@@ -22,42 +22,53 @@
 //! ```
 //! use melisma::snac::Decoder;
 //!
-//! let mut decoder = Decoder::open("builtin:mini24")?;
-//! let codes = decoder.codes(&[0, 1, 2, 3, 4, 5, 6])?;
+//! let mut decoder = Decoder::open("builtin:mini24")?; // or the folder of a SNAC model
+//! let codes = decoder.codes(&[0, 1, 2, 3, 4, 5, 6])?; // seven codes a frame
 //! assert_eq!(decoder.decode(&codes)?.len(), 2048);
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
+//! [`Decoder::read`](snac::Decoder::read) takes a file of tokens, and [`Clip::write`](audio::Clip::write) writes WAV, FLAC,
+//! MP3 or Opus.
+//!
 //! # A folder of audio to spectrograms
 //!
-//! ```
+//! ```no_run
 //! use std::time::Duration;
 //!
 //! use melisma::dataset::{Inputs, Options, Request};
 //! use melisma::mel::Config;
-//! # use melisma::audio::{Clip, wav};
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let (clips, train) = (folder.path().join("clips"), folder.path().join("train.h5"));
-//! # std::fs::create_dir(&clips).unwrap();
-//! # let clip = Clip::mono(16_000, vec![0.1; 48_000]);
-//! # std::fs::write(clips.join("a.wav"), wav::encode(&clip, wav::SampleFormat::S16)?).unwrap();
 //!
-//! let inputs = Inputs::find(&[clips])?;
-//! let segments = Options::new(Config::preset("whisper-80")?, Duration::from_secs(1))?;
-//! let outcome = Request::new(&inputs, train, segments)?.build()?;
+//! let inputs = Inputs::find(&["clips"])?;
+//! let segments = Options::new(Config::preset("whisper-80")?, Duration::from_secs(10))?;
+//! let outcome = Request::new(&inputs, "train.h5", segments)?.build()?;
 //! println!("{} rows of {} files", outcome.segments, outcome.files_ok);
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
+//! # Devices
+//!
 //! Calls without a context work on the CPU. Their twins `open_in`, `new_in`, `load_in` and `render_in` take a [`Context`],
-//! which says on which device, with how many threads and in how much memory. The engines beneath, such as [`snac::Engine`]
-//! for many streams in one batch, take a queue and a budget. Six short programs in `crates/melisma/examples` show whole
-//! tasks. Melisma runs on Linux, on x86-64 and Arm.
+//! which says on which device, with how many threads and in how much memory.
+//!
+//! ```
+//! use melisma::Context;
+//! use melisma::snac::Decoder;
+//!
+//! let context = Context::auto()?; // a GPU if there is one, otherwise the CPU
+//! let decoder = Decoder::open_in(&context, "builtin:mini24")?;
+//! println!("{} Hz on {}", decoder.sample_rate(), context.device());
+//! # Ok::<(), melisma::Error>(())
+//! ```
+//!
+//! The engines beneath, such as [`snac::Engine`] for many streams in one batch, take a queue and a budget. Six short
+//! programs in this crate's folder `examples` show whole tasks. Melisma is tested on x86-64 Linux and compiles for 64-bit
+//! Arm Linux, where its CPU kernels are scalar.
 //!
 //! # Errors
 //!
 //! Every [`Error`] has an [`ErrorKind`] to branch on, a message for people that says what and where, and [`Remedy`] values that
-//! say what to do about it: [`Remedy::of`] lists them.
+//! say what to do about it: [`Remedy::of`] lists them, [`Error::hint`] gives them as one line.
 //!
 //! ```
 //! use melisma::snac::Decoder;
@@ -82,7 +93,7 @@
 //! | `builtin` | the model `builtin:mini24`, part of the program |
 //! | `codecs` | the decoders and encoders of compressed audio; WAV needs none |
 //! | `cuda-13`, `cuda-12` | NVIDIA GPUs; CUDA's libraries are loaded at run time, and only one of the two can be on |
-//! | `onnx` | the rooms `onnx`, `engine` and `optimize` |
+//! | `onnx` | the modules `onnx`, `engine` and `optimize` |
 //! | `trace` | the collector of spans in [`trace`] |
 //!
 //! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.

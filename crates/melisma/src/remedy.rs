@@ -18,9 +18,10 @@ use crate::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(not(feature = "front"), non_exhaustive)]
 pub enum Remedy {
-    /// Words that every front prints unchanged.
+    /// Advice in words.
     Words(String),
-    /// A higher memory limit, of at least `least` bytes if that is known.
+    /// A higher memory limit, of at least `least` bytes if that is known: see
+    /// [`ContextBuilder::with_memory_limit`](crate::ContextBuilder::with_memory_limit).
     RaiseMemoryLimit {
         /// Bytes that suffice.
         least: Option<u64>,
@@ -46,7 +47,7 @@ pub enum Remedy {
     },
     /// A different configuration file, or none.
     CheckConfigFile,
-    /// Permission to replace the existing output.
+    /// Permission to replace the existing output: [`Existing::Replace`](crate::Existing::Replace).
     Replace,
     /// Permission to replace the files of an earlier build and start over.
     StartOver,
@@ -90,7 +91,7 @@ pub enum Remedy {
     ResumeBuild,
     /// Listing input files that fail, instead of stopping at the first.
     SkipFailures,
-    /// A dataset in several shards.
+    /// A dataset in several shards: [`Request::with_shard`](crate::dataset::Request::with_shard).
     UseShards,
     /// Merging without the missing shards.
     AllowMissing,

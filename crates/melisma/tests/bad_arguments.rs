@@ -142,7 +142,7 @@ fn phrases_out_of_range_are_refused() {
 fn scores_and_setups_out_of_range_are_refused() {
     let note =
         Note { instrument: Instrument::Lead, start: 0.0, duration: 0.1, key: 69, velocity: 0.5, pan: 0.0, channel: 0 };
-    let score = |note| Score { tempo: 120.0, notes: vec![note], ..Score::default() };
+    let score = |note| Score { notes: vec![note], ..Score::default() };
     let setup =
         |sample_rate| Setup::new(BusConfig::new(sample_rate)).with_length(Length::Samples(100)).with_max_voices(4);
     for bad in [

@@ -146,7 +146,7 @@ fn lengths_are_exact_and_ends_are_silent() {
     let whole = play(&score, setup(Length::Whole));
     let end = &whole[0][whole[0].len() - 2400..];
     assert!(whole[0].len() > 5 * 24_000 && end.iter().all(|x| x.abs() < 2e-5), "{}", whole[0].len());
-    assert!(play(&Score { tempo: 120.0, ..Score::default() }, setup(Length::Whole))[0].is_empty());
+    assert!(play(&Score::default(), setup(Length::Whole))[0].is_empty());
 }
 
 #[test]
@@ -240,11 +240,11 @@ fn absurd_scores_are_refused_or_played() {
     let note =
         Note { instrument: Instrument::Lead, start: 0.0, duration: 1.0, key: 60, velocity: 0.5, pan: 0.0, channel: 0 };
     for wrong in [Note { start: -1.0, ..note }, Note { key: 200, ..note }, Note { duration: f64::NAN, ..note }] {
-        let score = Score { tempo: 120.0, notes: vec![wrong], ..Score::default() };
+        let score = Score { notes: vec![wrong], ..Score::default() };
         assert!(Performance::new(&score, setup(Length::Whole)).is_err());
     }
     // More notes at once than there are voices and places.
-    let crowd = Score { tempo: 120.0, notes: vec![note; 5000], ..Score::default() };
+    let crowd = Score { notes: vec![note; 5000], ..Score::default() };
     let sound = play(&crowd, setup(Length::Samples(24_000)));
     assert!(sound.iter().flatten().all(|x| x.abs() <= 0.9));
 }

@@ -85,7 +85,7 @@ impl<'a> Sink<'a> {
     /// Finishes the file and gives it its name.
     pub fn finish(self) -> Result<()> {
         if let Written::List(list) = self.written {
-            self.put(&list.bytes(self.model, &self.codes), 0)?;
+            self.put(&list.bytes(self.model, &self.codes)?, 0)?;
         }
         let place = locked(&self.state).place.take();
         place.map_or(Ok(()), Place::commit)

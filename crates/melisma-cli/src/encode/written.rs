@@ -74,11 +74,11 @@ impl Written {
 }
 
 impl List {
-    pub fn bytes(self, model: &Model, codes: &Codes) -> Vec<u8> {
-        match self {
+    pub fn bytes(self, model: &Model, codes: &Codes) -> Result<Vec<u8>> {
+        Ok(match self {
             Self::Json => to_json(model, codes).into_bytes(),
             Self::Npy => to_npy(model, codes),
-            Self::Safetensors => to_safetensors(model, codes),
-        }
+            Self::Safetensors => to_safetensors(model, codes)?,
+        })
     }
 }

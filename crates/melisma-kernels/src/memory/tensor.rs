@@ -110,6 +110,9 @@ impl Tensor {
 }
 
 fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
+    if shape.contains(&0) {
+        return Ok(0);
+    }
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
     bytes
         .filter(|&bytes| isize::try_from(bytes).is_ok())
@@ -130,5 +133,7 @@ mod tests {
         assert!(Tensor::from_slice(&budget, &[1.0f32], &[2]).is_err());
         let huge = Tensor::new(&Device::cpu().unwrap(), &budget, DType::F32, &[usize::MAX, 2]).unwrap_err();
         assert_eq!(huge.kind(), ErrorKind::Memory);
+        let empty = Tensor::new(&Device::cpu().unwrap(), &budget, DType::F32, &[usize::MAX, 0]).unwrap();
+        assert!(empty.is_empty());
     }
 }

@@ -13,6 +13,7 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
 from . import audio, dataset, mel, optimize, pack, snac, synth
 from ._error import (
     MelismaError,
+    MelismaFileExistsError,
     MelismaFileNotFoundError,
     MelismaImportError,
     MelismaMemoryError,
@@ -32,6 +33,7 @@ __version__ = _version()
 __all__ = [
     "Config",
     "MelismaError",
+    "MelismaFileExistsError",
     "MelismaFileNotFoundError",
     "MelismaImportError",
     "MelismaMemoryError",

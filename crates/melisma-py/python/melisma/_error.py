@@ -21,7 +21,8 @@ class MelismaError(Exception):
     """What went wrong.
 
     Args:
-        kind: The kind of error, for programs.
+        kind: The kind of error, for programs: `invalid_argument`, `exists`, `busy`, `unsupported`, `corrupt`,
+            `truncated`, `version`, `device`, `memory`, `io`, `check` or `import`.
         message: What went wrong, for people.
         hint: How to fix it, where that is known.
     """
@@ -55,6 +56,10 @@ class MelismaPermissionError(MelismaOSError, PermissionError):
     """A file or folder may not be used."""
 
 
+class MelismaFileExistsError(MelismaOSError, FileExistsError, ValueError):
+    """An output exists and may not be replaced."""
+
+
 class MelismaMemoryError(MelismaError, MemoryError):
     """The memory limit refused, or an allocation failed."""
 
@@ -75,6 +80,7 @@ class MelismaSafetensorError(MelismaValueError, SafetensorError):
 
 
 _CLASSES = {
+    "exists": MelismaFileExistsError,
     "import": MelismaImportError,
     "io": MelismaOSError,
     "memory": MelismaMemoryError,

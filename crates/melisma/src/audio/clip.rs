@@ -6,6 +6,16 @@ use super::{Channel, Format, Layout, Rates, Reads, Source, Target, Writer};
 use crate::{Error, ErrorKind, Existing, Result, output};
 
 /// Audio in memory: interleaved samples with a full scale of -1..=1.
+///
+/// ```no_run
+/// use melisma::Existing;
+/// use melisma::audio::Clip;
+///
+/// let clip = Clip::read("speech.mp3")?;
+/// println!("{:.2} s, {} channels", clip.seconds(), clip.n_channels);
+/// clip.write("speech.flac", Existing::Refuse)?;
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clip {
     /// Samples per second and channel.

@@ -26,10 +26,10 @@ use super::clipping::Clipping;
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
 use super::stream::needs_file;
+use super::wav::MAX_SAMPLE_RATE;
 use crate::{Error, Result};
 
 const MAX_CHANNELS: usize = 256;
-const MAX_SAMPLE_RATE: u32 = 3_072_000;
 /// Larger files are rejected, because the decoder's own limits do not cover all formats.
 const MAX_BYTES: u64 = 16 << 30;
 /// The longest packet, in bytes.

@@ -33,6 +33,7 @@ pub struct Target {
 
 /// The rates that a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Rates {
     /// All that can be resampled.
     #[default]
@@ -103,6 +104,7 @@ pub enum SampleType {
 
 /// How samples are read from a file. The values do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Reads {
     /// Straight into their destination, if they need no conversion.
     #[default]

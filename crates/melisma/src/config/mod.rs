@@ -106,8 +106,10 @@ pub struct Sources {
     /// The file named by the user; it must exist.
     pub file: Option<PathBuf>,
     /// The environment variables.
+    #[doc(hidden)]
     pub environment: Environment,
     /// Key, flag with its dashes, and the given text.
+    #[doc(hidden)]
     pub flags: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -120,6 +122,7 @@ impl Sources {
     }
 
     /// The environment variables.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -127,6 +130,7 @@ impl Sources {
     }
 
     /// Key, flag with its dashes, and the given text.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_flags(mut self, flags: Vec<(&'static str, &'static str, String)>) -> Self {
         self.flags = flags;
@@ -166,6 +170,7 @@ macro_rules! settings {
             }
 
             /// Every key with its value and origin.
+            #[doc(hidden)]
             pub fn entries(&self) -> Vec<Entry<'_>> {
                 vec![$(Entry::new($key, &self.$field.value, &self.$field.origin)),+]
             }

@@ -7,6 +7,7 @@ use crate::{Error, Result};
 
 /// A device as named by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DeviceRequest {
     /// The first working GPU, otherwise the CPU.
     Auto,

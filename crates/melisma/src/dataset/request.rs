@@ -81,7 +81,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Only the part `index` of `n` parts, counted from 0.
+    /// Only the part `index` of `n` parts, counted from 0. Messages, [`Merged::missing`](super::Merged::missing) and the
+    /// command line count from 1.
     #[must_use]
     pub fn with_shard(mut self, index: usize, n: usize) -> Self {
         self.shard = (index, n);

@@ -81,6 +81,12 @@ impl Verified {
 /// Reads all rows of the dataset at `path` on `threads` threads, or on fewer if `budget` has no
 /// room for that many. A file of lines is checked as a whole.
 ///
+/// ```no_run
+/// let verified = melisma::dataset::verify("train.h5", 2, &melisma::Budget::limited(1 << 30))?;
+/// assert!(verified.damaged == 0, "{} rows are damaged", verified.damaged);
+/// # Ok::<(), melisma::Error>(())
+/// ```
+///
 /// # Errors
 /// The file is not a Melisma dataset, it cannot be read, or the budget has no room for one row.
 /// [`ErrorKind::Check`] if lines have changed.

@@ -151,6 +151,7 @@ pub struct Options {
 
 /// How the weights of matrix products are stored. Both give the same results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Weights {
     /// With a second copy in the order in which products read them: faster.
     #[default]

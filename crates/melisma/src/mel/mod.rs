@@ -5,7 +5,7 @@
 //! use melisma::mel::{Config, Transform};
 //!
 //! let mut config = Config::preset("whisper-80")?;
-//! config.set("n_mels=40")?;
+//! config.n_mels = 40;
 //! let transform = Transform::new(config)?;
 //! let mel = transform.run(&[0.1; 16_000])?;
 //! assert_eq!(mel.shape, [40, 100]);

@@ -9,6 +9,15 @@ use crate::runtime::device::Queue;
 use crate::{Context, DType, Error, Remedy, Result};
 
 /// Makes spectrograms.
+///
+/// ```
+/// use melisma::mel::{Config, Transform};
+///
+/// let transform = Transform::new(Config::preset("hifigan")?)?;
+/// let mel = transform.run(&[0.1; 22_050])?;
+/// println!("{} bands of {} frames", mel.shape[0], mel.shape[1]);
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Transform {
     config: Config,

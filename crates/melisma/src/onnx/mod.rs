@@ -4,11 +4,13 @@
 //! Every [`Model`] is sound: no cycle, no value without a source, no tensor whose bytes do not fit
 //! its shape.
 //!
-//! ```
+//! ```no_run
 //! use melisma::onnx::Model;
 //!
-//! let error = Model::from_bytes(b"RIFF....WAVE").unwrap_err();
-//! assert!(error.to_string().contains("not an ONNX model"));
+//! let model = Model::open("model.onnx")?;
+//! println!("opset {:?}", model.opset(""));
+//! model.graph.inputs.iter().for_each(|input| println!("{}", input.name));
+//! # Ok::<(), melisma::Error>(())
 //! ```
 
 mod attribute;

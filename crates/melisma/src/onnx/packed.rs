@@ -43,7 +43,7 @@ impl Model {
             shape: tensor.shape.clone(),
             bytes,
         });
-        let source = safetensors::encode(std::iter::once(graph).chain(weights).collect(), &[]);
+        let source = safetensors::encode(std::iter::once(graph).chain(weights).collect(), &[])?;
         let mut packed = Vec::new();
         pack::pack(&source, &mut packed, options, &|_| {})?;
         Ok(packed)

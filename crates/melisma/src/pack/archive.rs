@@ -16,6 +16,18 @@ use crate::runtime::memory::Budget;
 use crate::{Error, Remedy, Result};
 
 /// A packed file. Opening it reads and checks the header, trailer and indices, but not the tiles.
+///
+/// ```no_run
+/// use melisma::Budget;
+/// use melisma::pack::Archive;
+///
+/// let file = std::fs::File::open("model.packed.safetensors").expect("the file can be read");
+/// let archive = Archive::open(&file, &Budget::limited(1 << 30))?;
+/// for tensor in archive.list()? {
+///     println!("{} {:?}", tensor.entry.name, tensor.entry.shape);
+/// }
+/// # Ok::<(), melisma::Error>(())
+/// ```
 pub struct Archive<'a> {
     pub(super) file: &'a dyn ReadAt,
     pub(super) contents: Arc<Contents>,

@@ -1,22 +1,18 @@
 //! Lossless compression of weights: packs a safetensors file into a smaller one, and verifies every
 //! tile.
 //!
-//! `docs/format.md` specifies the format. A packed file keeps the names of its tensors. Each tensor
+//! `docs/format.md` of the repository specifies the format. A packed file keeps the names of its tensors. Each tensor
 //! is a blob of tiles with an index, so a single tensor or tile can be read. `unpack` restores the
 //! source file byte for byte.
 //!
-//! ```
+//! ```no_run
 //! use melisma::{Existing, pack};
 //!
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let [model, packed, back] = ["model", "packed", "back"].map(|name| folder.path().join(name));
-//! # let header = br#"{"w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}}        "#;
-//! # let source = [&(header.len() as u64).to_le_bytes()[..], header, &[0x80, 0x3f].repeat(8)].concat();
-//! # std::fs::write(&model, &source).unwrap();
-//! pack::pack_file(&model, &packed, Existing::Refuse)?;
-//! assert_eq!(pack::load(&packed)?.tensors()[0].name, "w");
-//! pack::unpack_file(&packed, &back, Existing::Refuse)?;
-//! # assert_eq!(std::fs::read(back).unwrap(), source);
+//! pack::pack_file("model.safetensors", "model.packed.safetensors", Existing::Refuse)?;
+//! for tensor in pack::load("model.packed.safetensors")?.tensors() {
+//!     println!("{} {:?}", tensor.name, tensor.shape);
+//! }
+//! pack::unpack_file("model.packed.safetensors", "again.safetensors", Existing::Refuse)?;
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
@@ -64,6 +60,8 @@ mod trailer;
 mod unpack;
 mod writer;
 
+#[doc(no_inline)]
+pub use crate::format::ReadAt;
 pub use crate::format::safetensors::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo};
 pub use array::{Array, compress, compress_into, decompress};
@@ -82,7 +80,7 @@ pub use load::{Loaded, Loader, load, load_in};
 #[doc(hidden)]
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use region::Region;
-pub use storage::{Append, ReadAt, Sink};
+pub use storage::{Append, Sink};
 pub use torch::{Converted, is_checkpoint};
 pub use writer::{Options, Packed, pack};
 

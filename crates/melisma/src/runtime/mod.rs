@@ -2,9 +2,8 @@
 //!
 //! ```
 //! use melisma::Context;
-//! use melisma::config::Config;
 //!
-//! let context = Context::of(&Config::load_with_profile("field")?)?;
+//! let context = Context::cpu()?;
 //! let buffer = context.memory().track("buffer", || context.budget().reserve(melisma::runtime::Space::Host, 4096))?;
 //! println!("{}\n{}", context.device(), context.memory().summary());
 //! # Ok::<(), melisma::Error>(())

@@ -1,5 +1,6 @@
 //! Samples to codes: whole clips, and streams.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::codes::Codes;
@@ -33,7 +34,7 @@ impl Encoder {
     ///
     /// # Errors
     /// Those of [`Model::open`] and [`Context::cpu`].
-    pub fn open(source: &str) -> Result<Self> {
+    pub fn open(source: impl AsRef<Path>) -> Result<Self> {
         Self::open_in(&Context::cpu()?, source)
     }
 
@@ -41,7 +42,7 @@ impl Encoder {
     ///
     /// # Errors
     /// Those of [`Model::open_in`] and [`Encoder::new_in`].
-    pub fn open_in(context: &Context, source: &str) -> Result<Self> {
+    pub fn open_in(context: &Context, source: impl AsRef<Path>) -> Result<Self> {
         Self::new_in(context, Arc::new(Model::open_in(context, source)?))
     }
 

@@ -1,6 +1,7 @@
 //! A model: where its weights come from.
 
 use std::fs::File;
+use std::path::Path;
 
 use melisma_kernels::{Budget, Device};
 
@@ -29,7 +30,7 @@ impl Model {
     ///
     /// # Errors
     /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`]. The message names the file.
-    pub fn open(source: &str) -> Result<Self> {
+    pub fn open(source: impl AsRef<Path>) -> Result<Self> {
         Self::open_in(&Context::cpu()?, source)
     }
 
@@ -37,8 +38,8 @@ impl Model {
     ///
     /// # Errors
     /// Those of [`Model::open`], or the device fails.
-    pub fn open_in(context: &Context, source: &str) -> Result<Self> {
-        let (config, weights) = match Source::find(source)? {
+    pub fn open_in(context: &Context, source: impl AsRef<Path>) -> Result<Self> {
+        let (config, weights) = match Source::find(source.as_ref())? {
             Source::Mini24 => return Self::mini24(),
             Source::Files { config, weights } => (config, weights),
         };

@@ -11,6 +11,7 @@ pub use melisma_kernels::layer::noise::{fill_normal, philox4x32};
 
 /// The noise that the decoder's blocks add.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Noise {
     /// Nothing.
     Off,

@@ -18,15 +18,15 @@ pub(super) enum Source {
 
 impl Source {
     /// `builtin:mini24`, a directory, or a file of weights.
-    pub(super) fn find(source: &str) -> Result<Self> {
-        if let Some(name) = source.strip_prefix("builtin:") {
+    pub(super) fn find(path: &Path) -> Result<Self> {
+        let source = path.display();
+        if let Some(name) = path.to_str().and_then(|source| source.strip_prefix("builtin:")) {
             return match name {
                 "mini24" => Ok(Self::Mini24),
                 _ => Err(Error::invalid(format!("{source}: unknown built-in model"))
                     .with_hint("builtin:mini24 is the only one")),
             };
         }
-        let path = Path::new(source);
         // A pipe or a device file may never end.
         if std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
             return Err(Error::invalid(format!("{source}: this is neither a file nor a directory")));
@@ -54,8 +54,8 @@ impl Config {
     ///
     /// # Errors
     /// `Io` when the file cannot be read, or those of [`Config::from_json`].
-    pub fn open(source: &str) -> Result<Self> {
-        match Source::find(source)? {
+    pub fn open(source: impl AsRef<Path>) -> Result<Self> {
+        match Source::find(source.as_ref())? {
             Source::Mini24 => Self::from_json(builtin::mini24()?.config),
             Source::Files { config, .. } => Self::from_json(&read_config(&config)?),
         }

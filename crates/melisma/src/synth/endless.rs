@@ -65,7 +65,7 @@ impl Endless {
         let rate = engine.config().sample_rate;
         let until = engine.position() as f64 / f64::from(rate) + AHEAD_SECONDS;
         while self.composer.seconds() <= until {
-            let mut phrase = Score { tempo: 120.0, notes: self.composer.phrase(), ..Score::default() };
+            let mut phrase = Score { notes: self.composer.phrase(), ..Score::default() };
             phrase.sort();
             for event in phrase.events_named_from(self.n_notes, rate) {
                 engine.push(event)?;

@@ -18,6 +18,7 @@ pub struct EngineConfig {
 
 /// How an engine sums its voices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Buses {
     /// All together: the fastest.
     Mix,

@@ -2,6 +2,7 @@
 
 /// How long a piece is.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Length {
     /// Until everything is silent.
     Whole,

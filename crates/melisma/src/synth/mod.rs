@@ -15,7 +15,7 @@
 //! use melisma::synth::{BusConfig, Instrument, Length, Note, Score, Setup, render};
 //!
 //! let notes = vec![Note::new(Instrument::Bass, 0.0, 0.9, 45), Note::new(Instrument::Lead, 0.5, 0.4, 72)];
-//! let score = Score { tempo: 120.0, notes, ..Score::default() };
+//! let score = Score { notes, ..Score::default() };
 //!
 //! let setup = Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(48_000));
 //! let clip = render(&score, setup)?;

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn clips_beyond_the_memory_are_refused_before_they_are_rendered() {
         let setup = |n| Setup::new(BusConfig::new(48_000)).with_length(Length::Samples(n));
-        let score = Score { tempo: 120.0, ..Score::default() };
+        let score = Score::default();
         assert_eq!(render(&score, setup(u64::MAX)).unwrap_err().kind(), ErrorKind::Memory);
         let small = Context::builder().with_device(DeviceRequest::Cpu).with_memory_limit(1 << 20).build().unwrap();
         assert_eq!(render_in(&small, &score, setup(1 << 18)).unwrap_err().kind(), ErrorKind::Memory);

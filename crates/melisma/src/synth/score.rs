@@ -77,7 +77,7 @@ pub struct Control {
 }
 
 /// A piece of music.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
     /// Beats a minute, 1 to 1000, for readers and MIDI files: times are in seconds.
@@ -90,6 +90,13 @@ pub struct Score {
     /// Moves of controls, in order of their time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<Control>,
+}
+
+impl Default for Score {
+    /// An empty piece at 120 beats a minute.
+    fn default() -> Self {
+        Self { tempo: 120.0, notes: Vec::new(), bends: Vec::new(), controls: Vec::new() }
+    }
 }
 
 impl Score {

@@ -39,12 +39,12 @@ pub use slice::Values;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::Result;
 use crate::config::precision::{Format, Lowering};
 use crate::config::{Config, Policy};
 use crate::runtime::MemoryTracker;
 use crate::runtime::device::{self, Device, Queue};
 use crate::runtime::memory::{self, Available};
+use crate::{Context, Result};
 
 /// The tensor tools, with their policy, queue and memory.
 #[derive(Debug, Clone)]
@@ -68,8 +68,14 @@ impl TensorOptimizer {
         Ok(Self::on(Policy::new(config), queue, memory))
     }
 
+    /// Creates tools in `context`.
+    pub fn new_in(context: &Context, policy: Policy) -> Self {
+        Self::on(policy, context.queue().clone(), context.memory().clone())
+    }
+
     /// Creates tools on an existing queue; `memory` must be the tracker that the queue was created
     /// with.
+    #[doc(hidden)]
     pub fn on(policy: Policy, queue: Queue, memory: MemoryTracker) -> Self {
         Self { policy, queue, memory, available: None }
     }

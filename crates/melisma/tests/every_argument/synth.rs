@@ -16,7 +16,7 @@ const NOTE: Note =
     Note { instrument: Instrument::Lead, start: 0.0, duration: 0.01, key: 69, velocity: 0.5, pan: 0.0, channel: 0 };
 
 fn score(note: Note) -> Score {
-    Score { tempo: 120.0, notes: vec![note], ..Score::default() }
+    Score { notes: vec![note], ..Score::default() }
 }
 
 /// Both sides, of lengths that may differ.

@@ -38,6 +38,7 @@ const UNKNOWN_HASH: [u8; 16] = [0; 16];
 
 /// Bits per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Depth {
     /// 16 bits.
     S16,

@@ -4,12 +4,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
+use super::{MAX_SAMPLE_RATE, SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
 use crate::text::count;
 use crate::{Error, Result};
 
 const MAX_CHANNELS: u16 = 256;
-const MAX_SAMPLE_RATE: u32 = 3_072_000;
 /// The most chunks before the data that are searched.
 const MAX_CHUNKS: usize = 10_000;
 /// The sizes that sox and arecord store in a pipe, about 2 GiB.

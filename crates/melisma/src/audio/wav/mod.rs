@@ -91,6 +91,8 @@ pub(crate) fn is_wav(start: &[u8]) -> bool {
     [b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff"].iter().any(|name| start.starts_with(*name))
 }
 
+/// The highest sample rate that is read or written, in hertz.
+pub(super) const MAX_SAMPLE_RATE: u32 = 3_072_000;
 const TAG_PCM: u16 = 1;
 const TAG_FLOAT: u16 = 3;
 const TAG_ALAW: u16 = 6;

@@ -33,6 +33,14 @@ fn every_format_comes_back() {
 }
 
 #[test]
+fn a_rate_that_is_not_read_is_not_written() {
+    for rate in [0, 3_072_001, u32::MAX] {
+        let refused = Writer::new(Vec::new(), rate, 1, SampleFormat::S16).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{rate} Hz; 1 to 3072000")), "{refused}");
+    }
+}
+
+#[test]
 fn rounds_to_even_and_clips() {
     let samples = vec![0.5 / 32_768.0, 1.5 / 32_768.0, 2.0, -2.0, f32::NAN, f32::INFINITY];
     let bytes = encode(&Clip::mono(8000, samples), SampleFormat::S16).unwrap();

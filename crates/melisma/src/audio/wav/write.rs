@@ -1,6 +1,6 @@
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
-use super::{SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
+use super::{MAX_SAMPLE_RATE, SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
 use crate::audio::Clip;
 use crate::{Error, Result};
 
@@ -162,8 +162,8 @@ fn header_len(format: SampleFormat) -> u64 {
 }
 
 fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Vec<u8>> {
-    if sample_rate == 0 {
-        return Err(Error::invalid("a WAV file of 0 Hz"));
+    if !(1..=MAX_SAMPLE_RATE).contains(&sample_rate) {
+        return Err(Error::invalid(format!("a WAV file of {sample_rate} Hz; 1 to {MAX_SAMPLE_RATE} are possible")));
     }
     let channels = u16::try_from(n_channels).ok().filter(|n| (1..=256).contains(n));
     let channels = channels.ok_or_else(|| Error::invalid(format!("a WAV file of {n_channels} channels; 1 to 256")))?;

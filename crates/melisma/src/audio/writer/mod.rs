@@ -173,7 +173,8 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Read + Write + Seek> Writer<W> {
-    /// A file, which [`Writer::seal`] ends.
+    /// A file, which [`Writer::seal`] ends. A [`std::fs::File`] must be open for reading too, which that of
+    /// [`File::create`](std::fs::File::create) is not.
     ///
     /// # Errors
     /// Those of [`Writer::piped`].

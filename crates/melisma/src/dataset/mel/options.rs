@@ -15,6 +15,7 @@ const MAX_SEGMENT: u64 = 1 << 31;
 /// What happens to the end of a file that does not fill a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Tail {
     /// It is padded with silence.
     Pad,

@@ -33,6 +33,7 @@ pub struct Lines {
 /// What a line holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum LineFormat {
     /// `codes`: one list for each level.
     #[default]
@@ -44,6 +45,7 @@ pub enum LineFormat {
 /// What happens to frames whose coarsest code is that of the frame before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Repeats {
     /// They stay.
     #[default]

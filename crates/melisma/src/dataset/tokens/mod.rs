@@ -43,6 +43,7 @@ pub struct Tokens {
 
 /// Whether codes are decoded again and compared with the audio.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub enum Check {
     /// They are not.
     #[default]

@@ -27,6 +27,7 @@ pub struct Text {
 
 /// Where the texts of files are.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Texts {
     /// In `NAME.txt` beside `NAME.wav`. Files without one have no text.
     Beside,

@@ -1,6 +1,8 @@
 //! Writes safetensors files and their headers.
 
-use crate::DType;
+use std::collections::HashSet;
+
+use crate::{DType, Error, Result};
 
 /// Alignment of tensors, which aligns every element.
 const ALIGN: usize = 8;
@@ -19,7 +21,27 @@ pub struct Tensor<'a> {
 }
 
 /// Encodes `tensors` as a file, widest elements first and then by name, like the reference library.
-pub fn encode(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Vec<u8> {
+///
+/// # Errors
+/// A tensor's shape does not hold its bytes, its element type is not one of the format's, or two tensors have one name.
+pub fn encode(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Result<Vec<u8>> {
+    let mut names = HashSet::new();
+    for Tensor { name, dtype, shape, bytes } in &tensors {
+        let len = shape.iter().try_fold(dtype.size() as u128, |len, &axis| len.checked_mul(axis as u128));
+        if len != Some(bytes.len() as u128) {
+            let dtype = dtype.name();
+            return Err(Error::invalid(format!(
+                "{name}: {} bytes do not fill shape {shape:?} of {dtype}",
+                bytes.len()
+            )));
+        }
+        if *dtype == DType::I24 {
+            return Err(Error::unsupported(format!("{name}: safetensors has no 24-bit integers; store them as i32")));
+        }
+        if !names.insert(name) {
+            return Err(Error::invalid(format!("{name}: two tensors have this name")));
+        }
+    }
     tensors.sort_by(|a, b| rank(a.dtype).cmp(&rank(b.dtype)).then_with(|| a.name.cmp(&b.name)));
     let mut json = HeaderJson::new(metadata);
     for Tensor { name, dtype, shape, bytes } in &tensors {
@@ -28,7 +50,7 @@ pub fn encode(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Vec<u8
     }
     let mut file = json.header();
     tensors.iter().for_each(|tensor| file.extend_from_slice(tensor.bytes));
-    file
+    Ok(file)
 }
 
 /// The reference library's order of element types.
@@ -142,12 +164,26 @@ mod tests {
             }
         }
         let metadata = std::collections::HashMap::from([("model".to_owned(), "a\\b".to_owned())]);
-        let file = encode(ours, &[("model", "a\\b")]);
+        let file = encode(ours, &[("model", "a\\b")]).unwrap();
         assert_eq!(file, safetensors::serialize(theirs, Some(metadata)).unwrap());
         assert_eq!(Header::read(&file).unwrap().tensors.len(), 26);
         let none: Vec<(String, TensorView<'_>)> = Vec::new();
-        let empty = encode(Vec::new(), &[]);
+        let empty = encode(Vec::new(), &[]).unwrap();
         assert_eq!(empty, safetensors::serialize(none, None).unwrap());
         assert_eq!(Header::read(&empty).unwrap().tensors, []);
+    }
+
+    #[test]
+    fn tensors_that_no_reader_takes_are_refused() {
+        let tensor = |dtype, shape: &[usize]| Tensor { name: "w".into(), dtype, shape: shape.into(), bytes: &[0; 12] };
+        for (tensors, expected) in [
+            (vec![tensor(DType::F32, &[2, 2])], "w: 12 bytes do not fill shape [2, 2] of f32"),
+            (vec![tensor(DType::F32, &[usize::MAX, usize::MAX, usize::MAX])], "do not fill"),
+            (vec![tensor(DType::I24, &[4])], "no 24-bit integers"),
+            (vec![tensor(DType::F32, &[3]), tensor(DType::U8, &[12])], "two tensors have this name"),
+        ] {
+            let refused = encode(tensors, &[]).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 }

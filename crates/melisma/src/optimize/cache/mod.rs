@@ -44,6 +44,7 @@ pub use folder::{Cache, Options};
 pub use key::{Key, Parts};
 #[doc(hidden)]
 pub use manifest::{FileEntry, Manifest, Sample, VERSION};
+#[doc(hidden)]
 pub use miss::Miss;
 #[doc(hidden)]
 pub use temporary::Temporary;
@@ -55,6 +56,7 @@ use access::Access;
 use folder::{BUILDING, LOCKS, touch};
 
 /// The result of a lookup.
+#[doc(hidden)]
 #[derive(Debug)]
 pub enum Found {
     /// An entry whose files are unchanged.
@@ -64,6 +66,7 @@ pub enum Found {
 }
 
 /// A checked entry.
+#[doc(hidden)]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Entry {

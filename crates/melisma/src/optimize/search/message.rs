@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A message of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Message {
     /// What is being done, or was decided.
     Progress(String),

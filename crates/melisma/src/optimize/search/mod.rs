@@ -48,7 +48,6 @@ pub use context::Search;
 use direct::Direct;
 use engines::{available, open};
 pub use measure::{Latency, Measured, Outcome as Measurement, Refusal};
-#[doc(hidden)]
 pub use message::Message;
 pub use optimize::Outcome;
 use process::ProcessEngine;

@@ -160,7 +160,7 @@ fn written_codes_come_back() {
         (to_ids(&model, &codes).unwrap().into_bytes(), None),
         (to_json(&model, &codes).into_bytes(), stamped),
         (to_npy(&model, &codes), None),
-        (to_safetensors(&model, &codes), stamped),
+        (to_safetensors(&model, &codes).unwrap(), stamped),
     ] {
         let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
         let mut back = Codes::empty(model.config());

@@ -81,7 +81,10 @@ pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
 }
 
 /// 32-bit integers `codes.0`, `codes.1`, …, with the model's hash as metadata.
-pub fn to_safetensors(model: &Model, codes: &Codes) -> Vec<u8> {
+///
+/// # Errors
+/// Those of [`safetensors::encode`].
+pub fn to_safetensors(model: &Model, codes: &Codes) -> Result<Vec<u8>> {
     let levels = codes.levels();
     let tensors = levels.iter().enumerate().map(|(index, level)| Tensor {
         name: format!("codes.{index}"),

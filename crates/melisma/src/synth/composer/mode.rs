@@ -5,6 +5,7 @@ use serde::Serialize;
 /// A seven-note scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Mode {
     /// Natural minor.
     Aeolian,

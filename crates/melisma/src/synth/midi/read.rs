@@ -94,7 +94,7 @@ struct Player {
 
 impl Default for Player {
     fn default() -> Self {
-        let score = Score { tempo: 120.0, ..Score::default() };
+        let score = Score::default();
         let keys = vec![Key::default(); 16 * 128];
         Self { score, channels: Default::default(), keys, now: 0.0, has_tempo: false }
     }

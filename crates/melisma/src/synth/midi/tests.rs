@@ -318,7 +318,7 @@ proptest! {
     #[test]
     fn any_score_keeps_its_starts_and_ends(mut notes in proptest::collection::vec(any_note(), 0..40)) {
         notes.sort_by(|a, b| a.start.total_cmp(&b.start));
-        let score = Score { tempo: 120.0, notes, ..Score::default() };
+        let score = Score { notes, ..Score::default() };
         let back = Score::from_midi(&score.to_midi().unwrap()).unwrap();
         let times = |score: &Score| {
             let mut times: Vec<(u64, bool)> = score

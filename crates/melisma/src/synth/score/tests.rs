@@ -8,7 +8,7 @@ fn note(start: f64, duration: f64) -> Note {
 }
 
 fn score(notes: Vec<Note>) -> Score {
-    Score { tempo: 120.0, notes, ..Score::default() }
+    Score { notes, ..Score::default() }
 }
 
 fn refused(text: &str) -> crate::Error {

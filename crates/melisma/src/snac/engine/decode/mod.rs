@@ -53,7 +53,27 @@ pub use open_stream::Samples;
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;
 
-/// A decoder on a device.
+/// Decodes many streams in one batch on a device.
+///
+/// ```
+/// use melisma::Context;
+/// use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
+///
+/// let (context, model) = (Context::cpu()?, Model::mini24()?);
+/// let mut engine = Engine::new(&model, context.queue(), context.budget(), EngineOptions::new(2))?;
+/// let (first, second) = (engine.open(Noise::Seed(1))?, engine.open(Noise::Seed(2))?);
+/// let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6].repeat(8))?;
+/// let mut samples = [Vec::new(), Vec::new()];
+/// for frame in codes.frames().chunks(1) {
+///     let step = engine.step(&[(first, frame), (second, frame)])?;
+///     samples[0].extend_from_slice(step.of(0));
+///     samples[1].extend_from_slice(step.of(1));
+/// }
+/// samples[0].extend(engine.finish(first)?);
+/// samples[1].extend(engine.finish(second)?);
+/// assert_eq!(samples.map(|stream| stream.len()), [8 * 2048; 2]);
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Engine {
     config: Config,

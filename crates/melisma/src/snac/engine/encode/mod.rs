@@ -57,7 +57,7 @@ const CLIP_FRAMES: usize = 8;
 /// Frames of a single clip's step on a GPU, which a few frames do not fill.
 const CUDA_CLIP_FRAMES: usize = 64;
 
-/// An encoder on a device.
+/// Encodes many streams in one batch on a device; it is used like [`Engine`](super::Engine).
 #[derive(Debug)]
 pub struct EncodeEngine {
     config: Config,
