@@ -4,27 +4,6 @@
 //! that became final; the others are not touched. Samples do not depend, in any bit, on which streams share a step or on
 //! how many frames a step has, and so [`Engine::decode`], which takes many frames at once, gives the samples of a stream.
 //! They are those of the reference model within 1e-4 of full scale.
-//!
-//! ```
-//! use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
-//! use melisma::{Budget, Device};
-//!
-//! let model = Model::mini24()?;
-//! let budget = Budget::unlimited();
-//! let queue = Device::cpu()?.queue(&budget)?;
-//! let mut engine = Engine::new(&model, &queue, &budget, EngineOptions::new(2))?;
-//! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6].repeat(4))?;
-//! let whole = engine.decode(&codes, &Noise::default())?;
-//!
-//! let stream = engine.open(Noise::default())?;
-//! let mut samples = Vec::new();
-//! for frame in codes.frames().chunks(1) {
-//!     samples.extend_from_slice(engine.step(&[(stream, frame)])?.of(0));
-//! }
-//! samples.extend(engine.finish(stream)?);
-//! assert_eq!(samples, whole);
-//! # Ok::<(), melisma::Error>(())
-//! ```
 
 mod layers;
 mod need;

@@ -4,27 +4,6 @@
 //! frame of samples after which no later sample can change them. They depend neither on how the samples were cut, nor on
 //! the streams that share a step, nor on the number of threads. They are those of the reference model, except where two
 //! codes are equally near within the rounding of a sum.
-//!
-//! ```
-//! use melisma::snac::{Codes, EncodeEngine, EngineOptions, Model};
-//! use melisma::{Budget, Device};
-//!
-//! let model = Model::mini24()?;
-//! let budget = Budget::unlimited();
-//! let queue = Device::cpu()?.queue(&budget)?;
-//! let mut engine = EncodeEngine::new(&model, &queue, &budget, EngineOptions::new(1))?;
-//! let samples: Vec<f32> = (0..10_000).map(|n| (0.05 * n as f32).sin() / 2.0).collect();
-//! let whole = engine.encode(&samples)?;
-//!
-//! let stream = engine.open()?;
-//! let mut codes = Codes::empty(model.config());
-//! for piece in samples.chunks(999) {
-//!     codes.append(engine.push(stream, piece)?.frames())?;
-//! }
-//! codes.append(engine.finish(stream)?.frames())?;
-//! assert_eq!(codes, whole);
-//! # Ok::<(), melisma::Error>(())
-//! ```
 
 mod clips;
 mod layers;
@@ -57,7 +36,26 @@ const CLIP_FRAMES: usize = 8;
 /// Frames of a single clip's step on a GPU, which a few frames do not fill.
 const CUDA_CLIP_FRAMES: usize = 64;
 
-/// Encodes many streams in one batch on a device; it is used like [`Engine`](super::Engine).
+/// Encodes many streams in one batch on a device.
+///
+/// ```
+/// use melisma::Context;
+/// use melisma::snac::{Codes, EncodeEngine, EngineOptions, Model};
+///
+/// let (context, model) = (Context::cpu()?, Model::mini24()?);
+/// let mut engine = EncodeEngine::new(&model, context.queue(), context.budget(), EngineOptions::new(1))?;
+/// let samples: Vec<f32> = (0..10_000).map(|n| (0.05 * n as f32).sin() / 2.0).collect();
+/// let whole = engine.encode(&samples)?;
+///
+/// let stream = engine.open()?;
+/// let mut codes = Codes::empty(model.config());
+/// for piece in samples.chunks(999) {
+///     codes.append(engine.push(stream, piece)?.frames())?;
+/// }
+/// codes.append(engine.finish(stream)?.frames())?;
+/// assert_eq!(codes, whole);
+/// # Ok::<(), melisma::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct EncodeEngine {
     config: Config,
