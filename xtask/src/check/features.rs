@@ -1,6 +1,7 @@
 //! The library `melisma` without its optional parts: it must build without warnings when all or all
 //! but one are left out, and without CUDA the kernels must run on the CPU. The CUDA interfaces exclude
-//! each other, and a build with both is refused in one sentence.
+//! each other, and a build with both is refused in one sentence. The packages that use it must build
+//! on their own as well.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, run};
@@ -8,6 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 /// None or one of the optional parts. The step `cuda12` builds with `cuda-12`.
 const SELECTIONS: [&str; 6] = ["", "builtin", "codecs", "cuda-13", "onnx", "trace"];
+
+/// Packages that are built on their own by whoever installs them, so with fewer features of `melisma` than the workspace.
+const ALONE: [&str; 2] = ["melisma-py", "melisma-server"];
 
 /// A selection that cannot be built, and what the build says.
 const REFUSED: (&str, &str) = ("cuda-12,cuda-13", "the features `cuda-12` and `cuda-13` exclude each other");
@@ -20,6 +24,9 @@ pub fn check() -> Result<Outcome> {
     for features in SELECTIONS {
         run(cargo(["clippy", "--quiet"]).args(selection(features)).args(["--", "-D", "warnings"]))?;
     }
+    for package in ALONE {
+        run(&mut cargo(["check", "--quiet", "-p", package]))?;
+    }
     let (features, sentence) = REFUSED;
     let output = cargo(["check", "--quiet"]).args(selection(features)).output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -29,5 +36,5 @@ pub fn check() -> Result<Outcome> {
     let mut tests = cargo(["test", "--quiet", "-p", "melisma-kernels", "--no-default-features"]);
     tests.args(["--config", "profile.dev.package.melisma-kernels.opt-level=0", "--lib", "--test", "without_cuda"]);
     run(tests.arg("--").args(TESTS).args(["--skip", "on_cuda", "--skip", "large_outputs"]))?;
-    Ok(Outcome::Counted(format!("{} selections, 1 refused, the CPU without CUDA", SELECTIONS.len())))
+    Ok(Outcome::Counted(format!("{} selections, 1 refused, {} packages alone, the CPU without CUDA", SELECTIONS.len(), ALONE.len())))
 }

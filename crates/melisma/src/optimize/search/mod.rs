@@ -57,6 +57,9 @@ pub use requirement::{Requested, Requirements};
 #[doc(hidden)]
 pub use serve::serve;
 use work::work;
+#[cfg(any(feature = "bench", feature = "front"))]
+#[doc(hidden)]
+pub use worker::Program;
 pub use worker::Worker;
 
 #[cfg(feature = "bench")]
@@ -66,7 +69,6 @@ pub use {
     request::SEED,
     settings::EngineSettings,
     spec::{Done, Spec, Task},
-    worker::Program,
 };
 #[cfg(not(feature = "bench"))]
 use {
