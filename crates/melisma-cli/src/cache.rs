@@ -163,4 +163,11 @@ mod tests {
     fn names_cannot_move_the_cursor() {
         assert_eq!(plain("a\u{1b}[2Jb\rc\u{9b}d\te".to_owned()), "a?[2Jb?c?d?e");
     }
+
+    #[test]
+    fn idle_times_are_in_the_largest_unit_that_has_two() {
+        let idle = [0, 119, 120, 7199, 7200, 172_799, 172_800, 99 * 86_400 - 1];
+        let texts = ["0s", "119s", "2min", "119min", "2h", "47h", "2d", "98d"];
+        assert_eq!(idle.map(|seconds| shown(Duration::from_secs(seconds))), texts);
+    }
 }

@@ -30,6 +30,7 @@ test("a recording from the beginning is the command line's file", async () => {
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#play")]);
   assert.equal(download.suggestedFilename(), "melisma-sleep.wav");
   const bytes = readFileSync(await download.path());
+  assert.deepEqual([bytes.readUInt32LE(4), bytes.readUInt32LE(40)], [bytes.length - 8, bytes.length - 44], "its sizes");
   const rate = bytes.readUInt32LE(24);
   const samples = new Float32Array(bytes.buffer.slice(bytes.byteOffset + 44, bytes.byteOffset + bytes.length));
   const expected = render({ preset: "sleep", seed: "good night", rate, seconds: samples.length / 2 / rate + 0.1 });

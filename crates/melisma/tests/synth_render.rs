@@ -11,8 +11,8 @@ use melisma::random::SplitMix64;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
-    Action, Bend, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Note, Parameter, Performance,
-    Score, Setup, Style, Take, balance, compose, record, voice_seconds,
+    Action, Bend, Bus, BusConfig, Buses, Control, Engine, EngineConfig, Event, Instrument, Length, Note, Parameter,
+    Performance, Score, Setup, Style, Take, balance, compose, record, voice_seconds,
 };
 
 const RATE: u32 = 24_000;
@@ -247,4 +247,15 @@ fn absurd_scores_are_refused_or_played() {
     let crowd = Score { notes: vec![note; 5000], ..Score::default() };
     let sound = play(&crowd, setup(Length::Samples(24_000)));
     assert!(sound.iter().flatten().all(|x| x.abs() <= 0.9));
+}
+
+#[test]
+fn a_rest_takes_nothing_of_the_tail_after_it() {
+    let played = |start: f64| {
+        let notes = vec![Note::new(Instrument::Pluck, start, 0.1, 60)];
+        let controls = vec![Control { at: 0.0, parameter: Parameter::Reverb, value: 1.0 }];
+        let score = Score { tempo: 120.0, notes, controls, ..Score::default() };
+        play(&score, setup(Length::Whole))[0].len()
+    };
+    assert_eq!(played(2.05), played(0.05) + 2 * RATE as usize);
 }

@@ -109,6 +109,17 @@ fn large_outputs_stream(bench: &Bench) {
     check::<i16, f32>(bench, &values);
 }
 
+/// Arrays of other libraries lie at any address.
+#[test]
+fn large_outputs_lie_anywhere() {
+    let bench = Bench::new(crate::Device::cpu().unwrap());
+    let values: Vec<i16> = (0..(8 << 20) + 77).map(|index: u32| index.wrapping_mul(7919) as i16).collect();
+    let mut out = vec![f32::NAN; values.len() + 3];
+    let plan = plan::<i16, f32>(&bench.device, values.len()).unwrap();
+    plan.run(&bench.queue, values[..].into(), out[3..].as_mut().into()).unwrap();
+    assert!(out[3..].iter().zip(&values).all(|(found, value)| *found == f32::from(*value) / 32_768.0));
+}
+
 fn wrong_lengths_are_refused(bench: &Bench) {
     let plan = plan::<f32, f16>(&bench.device, 8).unwrap();
     let src = Tensor::new(&bench.device, &bench.budget, DType::F32, &[7]).unwrap();

@@ -280,4 +280,16 @@ mod tests {
         network.run(Isa::best(), &mut levels, &mut rows, [&mut [0.0; BLOCK], &mut [0.0; BLOCK]]);
         assert_eq!((levels, rows), (Levels::default(), [[0.0; BLOCK]; N_LINES]));
     }
+
+    #[test]
+    fn the_peak_is_that_of_every_sample() {
+        let network = network(&mut SplitMix64::new(3));
+        for (isa, at) in Isa::available().flat_map(|isa| [0, 5, 6].map(|at| (isa, at))) {
+            let (mut levels, mut rows) = (Levels::default(), [[0.0; BLOCK]; N_LINES]);
+            let (mut left, mut right) = ([0.0; 7], [0.0; 7]);
+            (left[at], right[at]) = (0.5, -0.25);
+            network.run(isa, &mut levels, &mut rows, [&mut left, &mut right]);
+            assert_eq!(levels.peak, [0.5, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.25], "sample {at}");
+        }
+    }
 }

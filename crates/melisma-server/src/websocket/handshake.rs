@@ -115,4 +115,15 @@ mod tests {
             assert_eq!(code(request(wrong, "")), Some("websocket_key"), "{wrong}");
         }
     }
+
+    #[test]
+    fn upgrade_is_one_word_among_others() {
+        let mut headers = HeaderMap::new();
+        headers.insert(UPGRADE, HeaderValue::from_static("h2c, WebSocket"));
+        assert!(is_asked(&headers));
+        // As Firefox sends it.
+        headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
+        assert!(has(headers.get(CONNECTION), "upgrade"));
+        assert!(!has(headers.get(CONNECTION), "grade") && !has(None, "upgrade"));
+    }
 }

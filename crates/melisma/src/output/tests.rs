@@ -154,3 +154,15 @@ fn a_replaced_file_keeps_its_permissions_and_owner() {
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
     }
 }
+
+#[test]
+fn what_follows_a_patch_goes_to_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.bin");
+    let mut file = OutputFile::create(&path, Existing::Refuse).unwrap();
+    file.write_all(b"head body").unwrap();
+    file.write_at(0, b"HEAD").unwrap();
+    file.write_all(b" tail").unwrap();
+    file.commit().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"HEAD body tail");
+}

@@ -210,5 +210,11 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
         assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
+        // What is in use already counts.
+        let budget = Budget::new(3000, 0);
+        let _held = budget.reserve(Space::Host, 2900).unwrap();
+        let error = need.workers(4, &budget).unwrap_err();
+        assert!(error.to_string().contains("takes 3050 bytes; the memory limit is 3000"), "{error}");
+        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(3072) }]);
     }
 }

@@ -343,7 +343,10 @@ mod tests {
         let small = Available { total: Some(1 << 30), host: Some(512 << 20), ..board };
         assert_eq!(small.budget(none).limit(Space::Device), Some(256 << 20), "at least 256 MiB stay");
         let asked = Limit(std::num::NonZeroU64::new(7 << 30));
-        assert_eq!(board.budget(asked).limit(Space::Host), Some(7 << 30), "who gives a limit means it");
+        let asked = board.budget(asked);
+        assert_eq!(asked.limit(Space::Host), Some(7 << 30), "who gives a limit means it");
+        let _model = asked.reserve(Space::Device, 3 << 30).unwrap();
+        assert_eq!(asked.free(Space::Host), 4 << 30, "a limit is one for both");
         let desktop = Available { is_shared: false, ..board };
         assert_eq!(desktop.budget(none).limit(Space::Host), None);
         assert_eq!((desktop.free(Space::Host), desktop.free(Space::Device)), (Some(6 << 30), Some(1 << 30)));

@@ -101,4 +101,12 @@ mod tests {
         table.push(["<b>&\"".into()]);
         assert!(table.html().contains("<td>&lt;b&gt;&amp;&quot;</td>"));
     }
+
+    #[test]
+    fn columns_are_as_wide_as_their_letters() {
+        let mut table = Table::new([("name", Align::Left), ("bytes", Align::Right)]);
+        table.push(["größe".into(), "1".into()]);
+        table.push(["plain".into(), "22".into()]);
+        assert_eq!(table.text(), "name   bytes\ngröße      1\nplain     22\n");
+    }
 }

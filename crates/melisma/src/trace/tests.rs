@@ -208,3 +208,21 @@ fn ranges_are_pushed_and_popped() {
     });
     assert_eq!(*log.lock().unwrap(), ["+outer", "+inner", "-", "-"]);
 }
+
+#[test]
+fn a_row_adds_up_all_threads() {
+    let collector = Collector::new();
+    collect(&collector, || {
+        let dispatch = tracing::dispatcher::get_default(Clone::clone);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    tracing::dispatcher::with_default(&dispatch, || drop(info_span!("part", bytes = 8).entered()));
+                });
+            }
+        });
+    });
+    let report = collector.report();
+    let part = report.rows.iter().find(|row| row.name == "part").unwrap();
+    assert_eq!((part.calls, part.bytes), (3, 24));
+}

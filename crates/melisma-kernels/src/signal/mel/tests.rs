@@ -173,7 +173,7 @@ fn prepared_frames(bench: &Bench) {
         let kaldi = Mel {
             frame_len,
             pad: 0,
-            window: (0..frame_len).map(|n| n as f64 / frame_len as f64).collect(),
+            window: (1..=frame_len).map(|n| n as f64 / frame_len as f64).collect(),
             offset: Offset::Remove,
             pre_emphasis: 0.97,
             order: Order::TimeFilter,

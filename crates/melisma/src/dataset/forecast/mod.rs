@@ -252,5 +252,6 @@ mod tests {
         let shared = Supply { storage: Some(20), ..Supply::default() };
         assert_eq!((on(10, &shared).build_seconds, on(10, &shared).limit), (500.0, Limit::Storage));
         assert_eq!(on(10, &shared).network_rate(), 2.0);
+        assert_eq!(on(10, &shared).merge_seconds, Some(300.0), "three passes over 2,000 bytes at 20 a second");
     }
 }

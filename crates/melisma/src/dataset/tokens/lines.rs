@@ -213,3 +213,53 @@ impl Writer<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::DType;
+    use crate::dataset::store::{Column, HASH_COLUMN, KIND, Kind, Layout, TOKENS};
+
+    /// Tokens of one row of `n_frames` frames with one code each.
+    fn tokens(path: &Path, n_frames: u64, code: impl Fn(u64) -> u16) -> Store {
+        let columns = vec![
+            Column { shape: vec![1], ..Column::ragged("codes", DType::U16, n_frames) },
+            Column::ragged("offsets", DType::U64, 2),
+            Column::flat("seconds", DType::F64),
+            Column::flat("status", DType::U8),
+            Column::ragged("path", DType::U8, 1),
+            Column::ragged("path_offsets", DType::U64, 2),
+            Column::ragged("text", DType::U8, 0),
+            Column::ragged("text_offsets", DType::U64, 2),
+            Column::flat("file_index", DType::I64),
+            Column::flat("checksum", DType::U64),
+            Column::flat(HASH_COLUMN, DType::U64),
+        ];
+        let attributes = json!({ KIND: TOKENS, "melisma.strides": "1" }).as_object().unwrap().clone();
+        let store = Store::create(path, Kind::Safetensors, Layout { n_rows: 1, columns, attributes }).unwrap();
+        let write = |name: &str, bytes: &[u8]| store.write(store.layout.column(name).unwrap(), 0, bytes).unwrap();
+        write("codes", &(0..n_frames).flat_map(|frame| code(frame).to_le_bytes()).collect::<Vec<u8>>());
+        write("offsets", &[0, n_frames].map(u64::to_le_bytes).concat());
+        write("path", b"a");
+        write("path_offsets", &[0, 1].map(u64::to_le_bytes).concat());
+        store
+    }
+
+    #[test]
+    fn long_rows_are_written_in_parts_that_are_not_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let n_frames = 2 * FRAMES + 5;
+        // The last frame of a part has the code of the first one of the next.
+        let store = tokens(&folder.path().join("a.safetensors"), n_frames, |frame| (frame + 1) as u16 / 2);
+        let codes = |repeats| {
+            let path = folder.path().join("a.jsonl");
+            Lines::default().with_repeats(repeats).write(&store, &path, Existing::Replace).unwrap();
+            let line: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            line["codes"].clone()
+        };
+        assert_eq!(codes(Repeats::Keep), json!([(0..n_frames).map(|frame| frame.div_ceil(2)).collect::<Vec<_>>()]));
+        assert_eq!(codes(Repeats::Drop), json!([(0..=n_frames / 2).collect::<Vec<_>>()]));
+    }
+}

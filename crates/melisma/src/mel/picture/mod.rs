@@ -205,4 +205,17 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!([0.013, 0.7, 1.0, 35.0].map(tick), [0.02, 1.0, 1.0, 50.0]);
     }
+
+    #[test]
+    fn the_order_of_the_values_is_not_seen() {
+        let [by_filter, by_time] = ["whisper-80", "kaldi-fbank"].map(|name| Config::preset(name).unwrap());
+        assert_eq!([by_filter.order(), by_time.order()], [Order::FilterTime, Order::TimeFilter]);
+        let (n_mels, n_frames) = (4, 60);
+        let value = |f: usize, t: usize| (f * 7 + t * t % 11) as f32;
+        let filters = (0..n_mels).flat_map(|f| (0..n_frames).map(move |t| value(f, t))).collect();
+        let frames = (0..n_frames).flat_map(|t| (0..n_mels).map(move |f| value(f, t))).collect();
+        let filters = Spectrogram { shape: [n_mels, n_frames], values: Values::F32(filters) };
+        let frames = Spectrogram { shape: [n_frames, n_mels], values: Values::F32(frames) };
+        assert_eq!(encode_plain(&frames, &by_time), encode_plain(&filters, &by_filter));
+    }
 }

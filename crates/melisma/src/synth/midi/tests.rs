@@ -332,3 +332,11 @@ proptest! {
         prop_assert_eq!(times(&score), times(&back));
     }
 }
+
+#[test]
+fn a_note_without_length_ends_after_it_began() {
+    let notes = vec![Note::new(Instrument::Pad, 1.0, 0.0, 60), Note::new(Instrument::Pad, 1.5, 0.5, 60)];
+    let back = Score::from_midi(&Score { tempo: 120.0, notes, ..Score::default() }.to_midi().unwrap()).unwrap();
+    let found: Vec<_> = back.notes.iter().map(|note| (note.start, note.duration)).collect();
+    assert!(found.len() == 2 && found[0].0 == 1.0 && found[0].1 < 0.01 && found[1] == (1.5, 0.5), "{found:?}");
+}
