@@ -190,3 +190,15 @@ fn names(inputs: &[PathBuf]) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_input_has_a_name_of_its_own() {
+        let inputs = ["a/x.wav", "b/x.flac", "y.wav", "x_2.wav"].map(PathBuf::from);
+        assert_eq!(names(&inputs), ["x", "x_2", "y", "x_2_2"]);
+        assert_eq!(names(&inputs[..1]), ["mel"]);
+    }
+}

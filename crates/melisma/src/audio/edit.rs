@@ -220,6 +220,8 @@ mod tests {
     fn edit_lists_and_tags() {
         let none = "no numbers";
         assert_eq!(read(&moov(&[[100, 1024]], none)).unwrap(), Edits::span(1024, 1024 + 4410));
+        // 35 ms are 1543.5 samples.
+        assert_eq!(read(&moov(&[[35, 1024]], none)).unwrap(), Edits::span(1024, 1024 + 1544));
         assert_eq!(read(&moov(&[[0, 2112]], none)).unwrap(), Edits::span(2112, u64::MAX));
         assert_eq!(read(&moov(&[[5, u32::MAX], [100, 0]], none)).unwrap(), Edits::span(0, 4410));
         assert_eq!(read(&moov(&[], none)).unwrap(), Edits::all());

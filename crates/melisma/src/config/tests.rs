@@ -205,6 +205,10 @@ fn files_are_found_where_the_environment_says() {
     assert_eq!((moved.file, moved.cache_dir.value), (None, Some("/d".into())));
     let named = Config::load(&sources(Environment::of([("MELISMA_CONFIG", "/no/such/file")]))).unwrap_err();
     assert!(named.to_string().contains("no such configuration file"), "{named}");
+    let empty = Environment::of([("HOME", home_text), ("MELISMA_CONFIG", ""), ("XDG_CACHE_HOME", "")]);
+    let empty = Config::load(&sources(empty)).unwrap();
+    assert_eq!(empty.threads.value, Threads::Count(2), "an empty variable is none");
+    assert_eq!(empty.cache_dir.value, Some(home.path().join(".cache/melisma")));
 
     let own = home.path().join("own.yaml");
     std::fs::write(&own, "threads: 3\n").unwrap();

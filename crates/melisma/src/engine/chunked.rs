@@ -250,8 +250,8 @@ mod tests {
         assert!(pass::error(&whole, &Chunked::new(engine, short, 17).run(&x).unwrap()) > 1e-4, "the reach is needed");
     }
 
-    /// The reach of a single node with the weights `w`.
-    fn reach(node: Node, w: &[f32]) -> Reach {
+    /// A single node with the weights `w`.
+    fn single(node: Node, w: &[f32]) -> Model {
         let port = |name: &str| ValueInfo {
             name: name.to_owned(),
             r#type: ValueType::Tensor { dtype: 1, shape: Some(vec![Dim::Open; 3]) },
@@ -265,8 +265,23 @@ mod tests {
             ..Graph::default()
         };
         let opsets = vec![Opset { domain: String::new(), version: 17 }];
-        let model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
-        Reach::of(&model).unwrap()
+        Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+    }
+
+    fn reach(node: Node, w: &[f32]) -> Reach {
+        Reach::of(&single(node, w)).unwrap()
+    }
+
+    #[test]
+    fn a_piece_has_all_that_it_looks_at() {
+        let values: Vec<f32> = (0..40).map(|i| (i as f32 * 0.7).sin()).collect();
+        let x = [Value::from_slice(&values, &[1, 1, 40]).unwrap()];
+        for pads in [[0i64, 4], [4, 0], [2, 2]] {
+            let model = single(Node::new("Conv", &["x", "w"], &["y"]).with("pads", pads.to_vec()), &[1.0; 5]);
+            let build = || rten::build(&model, &Options::default()).unwrap();
+            let pieces = Chunked::new(Box::new(build()), Reach::of(&model).unwrap(), 7).run(&x).unwrap();
+            assert!(pass::error(&build().run(&x).unwrap(), &pieces) < 1e-6, "{pads:?}");
+        }
     }
 
     /// With as much padding as here, an output depends on the next latent alone.

@@ -81,3 +81,16 @@ fn silence_and_equal_samples() {
         assert_eq!(meter.finish().unwrap(), equal);
     }
 }
+
+#[test]
+fn a_meter_begins_anew_after_each_clip() {
+    let (x, y) = (noise(5000), noise(11_000)[6000..].to_vec());
+    let mut meter = meter();
+    let mut measured = || {
+        meter.original(&x).unwrap();
+        meter.decoded(&[&y[..], &[0.7; 99]].concat()).unwrap();
+        meter.finish().unwrap()
+    };
+    let first = measured();
+    assert_eq!(measured(), first);
+}

@@ -10,22 +10,29 @@ use crate::output::{self, Existing};
 
 /// A model whose only initializer has four floats in another file.
 fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
+    with_weights(&[("w", location)], offset, length)
+}
+
+/// A model with such an initializer for each name and file.
+fn with_weights(weights: &[(&str, &str)], offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
     let mut to = Writer::default();
     to.int(1, 8);
     to.message(7, |to| {
-        to.message(5, |to| {
-            to.ints(1, &[4]);
-            to.int(2, 1);
-            to.text(8, "w");
-            let pairs = [("location", Some(location)), ("offset", offset), ("length", length)];
-            for (key, value) in pairs.iter().filter_map(|(key, value)| Some((key, (*value)?))) {
-                to.message(13, |to| {
-                    to.bytes(1, key.as_bytes());
-                    to.bytes(2, value.as_bytes());
-                });
-            }
-            to.int(14, 1);
-        });
+        for (name, location) in weights {
+            to.message(5, |to| {
+                to.ints(1, &[4]);
+                to.int(2, 1);
+                to.text(8, name);
+                let pairs = [("location", Some(*location)), ("offset", offset), ("length", length)];
+                for (key, value) in pairs.iter().filter_map(|(key, value)| Some((key, (*value)?))) {
+                    to.message(13, |to| {
+                        to.bytes(1, key.as_bytes());
+                        to.bytes(2, value.as_bytes());
+                    });
+                }
+                to.int(14, 1);
+            });
+        }
     });
     to.0
 }
@@ -70,6 +77,19 @@ fn data_inside_the_folder_is_read() {
     assert_eq!(floats(&place.open("data.bin", None, None).unwrap()), [0.0, 1.0, 2.0, 3.0]);
     assert_eq!(floats(&place.open("data.bin", Some("16"), Some("16")).unwrap()), [4.0, 5.0, 6.0, 7.0]);
     assert_eq!(floats(&place.open("./deep/data.bin", Some("4"), None).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn each_tensor_is_read_from_its_own_file() {
+    let place = Place::new();
+    let others: Vec<u8> = (8..16u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+    fs::write(place.path("model/others.bin"), others).unwrap();
+    let path = place.path("model/model.onnx");
+    fs::write(&path, with_weights(&[("v", "data.bin"), ("w", "others.bin")], None, None)).unwrap();
+    let model = Model::open(&path).unwrap();
+    let values =
+        model.graph.initializers.iter().map(|tensor| tensor.value().unwrap().as_slice::<f32>().unwrap().to_vec());
+    assert_eq!(values.collect::<Vec<_>>(), [[0.0, 1.0, 2.0, 3.0], [8.0, 9.0, 10.0, 11.0]]);
 }
 
 #[test]

@@ -313,3 +313,10 @@ fn random_bytes_never_panic() {
         }
     }
 }
+
+#[test]
+fn a_long_first_piece_is_read_to_its_end() {
+    let frame: String = (0..7).map(|slot| format!("<custom_token_{}>", 10 + 4096 * slot)).collect();
+    let mut reader = Reader::new(Format::Auto, &Config::snac_24khz()).unwrap();
+    assert_eq!(reader.push(frame.repeat(1000).as_bytes()).unwrap().n_frames(), 1000);
+}
