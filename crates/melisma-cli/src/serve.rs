@@ -78,7 +78,7 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) 
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
     let capacity = batcher.capacity();
     log.line(&format!("ready on {}: {}", context.device(), count(capacity.streams as u64, "stream")));
-    Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().to_string() })
+    Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().clone() })
 }
 
 /// The memory of the model, of the decoder for `max_streams` streams, and of the encoder.

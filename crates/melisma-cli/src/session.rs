@@ -250,6 +250,9 @@ impl Session {
         if self.config.profile_table.value {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
             terminal::say(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
+            if let Some(line) = self.context.get().and_then(|context| gpu_line(context.device())) {
+                terminal::say(&line);
+            }
         }
         if self.config.verbose.value {
             terminal::say(self.memory_summary().trim_end());
@@ -262,15 +265,28 @@ impl Session {
     /// The counted memory, if any, and the peak memory of the process.
     fn memory_summary(&self) -> String {
         if let Some(context) = self.context.get()
-            && let Some(bytes) = device::bytes_in_use(context.device())
+            && let Some(usage) = device::usage(context.device())
         {
-            context.memory().device_reports(context.device().to_string(), bytes);
+            context.memory().device_reports(context.device().to_string(), usage.memory_bytes);
         }
         match self.memory.get() {
             Some(memory) => memory.summary().to_string(),
             None => memory::resident_line().unwrap_or_default(),
         }
     }
+}
+
+/// `cuda:0: 1.2GiB of 80GiB in use, 37 % busy, 123 W`, without what the GPU does not tell.
+fn gpu_line(gpu: &Device) -> Option<String> {
+    let usage = device::usage(gpu)?;
+    let mut line = format!("{gpu}: {} of {} in use", size::show(usage.memory_bytes), size::show(usage.total_bytes));
+    if let Some(percent) = usage.busy_percent {
+        line += &format!(", {percent} % busy");
+    }
+    if let Some(watts) = usage.power_watts {
+        line += &format!(", {watts:.0} W");
+    }
+    Some(line)
 }
 
 fn wants_nvtx() -> bool {

@@ -174,5 +174,5 @@ fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
     let batcher = Batcher::start(&model, setup)?;
     let budget = place.context.budget();
     let encoder = encoder::start(&model, &place.context.device().queue(budget)?, budget, metrics)?;
-    Ok(Decoder { model, batcher, encoder, device: place.context.device().to_string() })
+    Ok(Decoder { model, batcher, encoder, device: place.context.device().clone() })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use melisma::runtime::device::Device;
 use melisma::snac::Model;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -90,8 +91,8 @@ pub struct Decoder {
     pub batcher: Batcher,
     /// The engine that all clips share.
     pub encoder: Encoder,
-    /// The device, in words.
-    pub device: String,
+    /// Its device.
+    pub device: Device,
 }
 
 /// The state of a server.

@@ -63,6 +63,7 @@ fn the_status_comes_once_a_second_with_its_fields() {
         "batch_size",
         "capacity_streams",
         "device",
+        "gpu",
         "memory_bytes",
         "queue_depth",
         "refused",
@@ -76,6 +77,7 @@ fn the_status_comes_once_a_second_with_its_fields() {
     assert_eq!(fields(&first["stages"]), ["copy", "decode", "encode", "population", "send", "validation"]);
     assert_eq!(fields(&first["stages"]["copy"]), ["p50_seconds", "p99_seconds"]);
     assert!(first["memory_bytes"].as_u64().unwrap() > 1 << 20);
+    assert!(first["gpu"].is_null(), "the CPU has none");
     assert_eq!(fields(&socket.next_json()), expected);
     let pace = start.elapsed().as_secs_f64();
     assert!((0.8..2.0).contains(&pace), "{pace} s between two reports");

@@ -15,6 +15,7 @@ export class WatchView {
     this.queue = new Chart(place, "frames waiting");
     this.memory = new Chart(place, "memory");
     this.refused = new Chart(place, "refused so far");
+    this.place = place;
     status.addEventListener("report", ({ detail }) => this.take(detail));
     status.addEventListener("refused", ({ detail }) => {
       show(find("device"), detail.kind === "key" ? "This server needs a key: enter it under Play." : "The server is gone. The charts go on when it is back.");
@@ -35,6 +36,7 @@ export class WatchView {
     this.queue.add(String(report.queue_depth), report.queue_depth);
     this.memory.add(`${figure(report.memory_bytes / MEGABYTE)} MB`, report.memory_bytes);
     this.refused.add(String(report.refused), report.refused);
+    if (report.gpu) this.takeGpu(report.gpu);
     this.fill("stages", Object.entries(stages), ([name, { p50_seconds: p50, p99_seconds: p99 }]) => [name, shown(p50), shown(p99)]);
     this.fill("streams", streams, (stream) => [
       stream.id.slice(0, 8),
@@ -43,6 +45,14 @@ export class WatchView {
       `${figure(stream.buffer_seconds * 1e3)} ms`,
     ]);
     find("no-streams").hidden = streams.length > 0;
+  }
+
+  // What a GPU does not tell has no chart.
+  takeGpu({ memory_bytes: bytes, busy_percent: busy, power_watts: power }) {
+    const chart = (name, title) => (this[name] ??= new Chart(this.place, title));
+    chart("gpuMemory", "memory of the GPU").add(`${figure(bytes / MEGABYTE)} MB`, bytes);
+    if (busy !== null) chart("gpuBusy", "the GPU is busy").add(`${busy} %`, busy);
+    if (power !== null) chart("gpuPower", "power of the GPU").add(`${figure(power)} W`, power);
   }
 
   fill(id, items, cells) {

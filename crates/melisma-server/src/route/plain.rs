@@ -6,7 +6,8 @@ use std::time::Duration;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use melisma::runtime::machine;
+use melisma::runtime::device::cuda::GpuUsage;
+use melisma::runtime::{device, machine};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -71,6 +72,16 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
             gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.admission().taken()),
         ]);
     }
+    if let Some(usage) = gpu_usage(app) {
+        let gpu = |name, help, value| Gauge { name, help, value };
+        gauges.extend([
+            gpu("gpu_memory_bytes", "Memory in use of the GPU, by all processes.", usage.memory_bytes as f64),
+            gpu("gpu_memory_total_bytes", "Memory of the GPU.", usage.total_bytes as f64),
+        ]);
+        let busy = usage.busy_percent.map(|percent| f64::from(percent) / 100.0);
+        gauges.extend(busy.map(|share| gpu("gpu_busy_ratio", "Share of time in which the GPU ran a kernel.", share)));
+        gauges.extend(usage.power_watts.map(|watts| gpu("gpu_power_watts", "Power draw of the GPU.", watts)));
+    }
     let resident = [
         ("resident_bytes", "Memory of the process.", machine::resident_bytes()),
         ("peak_resident_bytes", "Peak memory of the process.", machine::peak_resident_bytes()),
@@ -110,6 +121,10 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
     Ok(accepted)
 }
 
+fn gpu_usage(app: &App) -> Option<GpuUsage> {
+    device::usage(&app.decoder().ok()?.device)
+}
+
 fn report(app: &App) -> Value {
     let decoder = app.decoder().ok();
     let batcher = decoder.map(|decoder| &decoder.batcher);
@@ -120,7 +135,13 @@ fn report(app: &App) -> Value {
         "queue_depth": batcher.map_or(0, |batcher| batcher.queue_depth()),
         "stages": app.metrics.stages_json(),
         "memory_bytes": machine::resident_bytes(),
-        "device": decoder.map(|decoder| decoder.device.clone()),
+        "device": decoder.map(|decoder| decoder.device.to_string()),
+        "gpu": gpu_usage(app).map(|usage| json!({
+            "memory_bytes": usage.memory_bytes,
+            "total_bytes": usage.total_bytes,
+            "busy_percent": usage.busy_percent,
+            "power_watts": usage.power_watts,
+        })),
         "capacity_streams": batcher.map_or(0, |batcher| batcher.admission().limit()),
         "refused": batcher.map_or(0, |batcher| batcher.admission().refused()) + app.connections.refused(),
     })

@@ -56,7 +56,7 @@ impl Fixture {
                     metrics,
                 };
                 let batcher = Batcher::start(&MODEL, setup)?;
-                Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: "cpu".to_owned() })
+                Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: queue.device() })
             })
         });
         let fixture = Self { address, stopper, thread: Some(thread) };

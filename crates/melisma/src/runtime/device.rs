@@ -44,12 +44,12 @@ pub fn instruction_set() -> Result<&'static str> {
     Isa::from_env().map(|isa| isa.level().name())
 }
 
-/// Memory in use in bytes, as reported by `device`; `None` for the CPU.
+/// How much of `device` is in use now, by all processes; `None` for the CPU, and for a GPU that does not answer.
 #[doc(hidden)]
-pub fn bytes_in_use(device: &Device) -> Option<u64> {
+pub fn usage(device: &Device) -> Option<cuda::GpuUsage> {
     match device {
         Device::Cpu(_) => None,
-        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, total)| total.saturating_sub(free)),
+        Device::Cuda(cuda) => cuda.usage(),
     }
 }
 

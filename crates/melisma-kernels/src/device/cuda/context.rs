@@ -95,6 +95,15 @@ impl Cuda {
         self.0.attribute(attribute).is_ok_and(|value| value != 0)
     }
 
+    /// Its place on the bus, as `00000000:1B:00.0`.
+    pub(super) fn bus_place(&self) -> Option<String> {
+        use sys::CUdevice_attribute_enum as Attribute;
+        let domain = self.0.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID).ok()?;
+        let bus = self.0.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID).ok()?;
+        let device = self.0.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID).ok()?;
+        Some(format!("{domain:08X}:{bus:02X}:{device:02X}.0"))
+    }
+
     /// Free and total bytes of its memory, as reported by the driver.
     ///
     /// # Errors

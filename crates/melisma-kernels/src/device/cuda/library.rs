@@ -27,10 +27,11 @@ pub(crate) enum Library {
     Nvrtc,
     CublasLt,
     Nvtx,
+    Nvml,
 }
 
 impl Library {
-    pub(crate) const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::CublasLt, Self::Nvtx];
+    pub(crate) const ALL: [Self; 5] = [Self::Driver, Self::Nvrtc, Self::CublasLt, Self::Nvtx, Self::Nvml];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -38,6 +39,7 @@ impl Library {
             Self::Nvrtc => "nvrtc",
             Self::CublasLt => "cublaslt",
             Self::Nvtx => "nvtx",
+            Self::Nvml => "nvml",
         }
     }
 
@@ -47,6 +49,7 @@ impl Library {
             Self::Nvrtc => vec![format!("libnvrtc.so.{MAJOR}")],
             Self::CublasLt => vec![format!("libcublasLt.so.{MAJOR}")],
             Self::Nvtx => vec!["libnvtx3interop.so.1".into(), "libnvToolsExt.so.1".into()],
+            Self::Nvml => vec!["libnvidia-ml.so.1".into()],
         }
     }
 
@@ -55,7 +58,7 @@ impl Library {
         let prefix = match self {
             Self::Nvrtc => "libnvrtc-builtins.so",
             Self::CublasLt => "libnvJitLink.so",
-            Self::Driver | Self::Nvtx => return Vec::new(),
+            Self::Driver | Self::Nvtx | Self::Nvml => return Vec::new(),
         };
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| file_name(path).starts_with(prefix)).collect()
@@ -80,7 +83,7 @@ pub(crate) fn require(library: Library) -> Result<&'static Found> {
             .with_hint("build with the feature cuda-13")
             .or_hint(Remedy::use_device(&["cpu"])));
     }
-    static FOUND: [OnceLock<Option<Found>>; 4] = [const { OnceLock::new() }; 4];
+    static FOUND: [OnceLock<Option<Found>>; 5] = [const { OnceLock::new() }; 5];
     FOUND[library as usize].get_or_init(|| search(library)).as_ref().ok_or_else(|| absent(library))
 }
 

@@ -23,7 +23,7 @@ pub struct Probe {
 /// One library and its place.
 #[derive(Debug, Clone)]
 pub struct LibraryReport {
-    /// `driver`, `nvrtc`, `cublaslt` or `nvtx`.
+    /// `driver`, `nvrtc`, `cublaslt`, `nvtx` or `nvml`.
     pub name: &'static str,
     /// Its path or the name that the loader resolved, or why it was not found.
     pub place: std::result::Result<String, String>,
