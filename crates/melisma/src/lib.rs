@@ -132,7 +132,7 @@ pub use context::{Context, ContextBuilder};
 pub use half::{bf16, f16};
 pub use melisma_kernels::{Budget, DType, Device, Element, Error, ErrorKind, Queue, Result, Tensor, View, ViewMut};
 #[doc(hidden)]
-pub use melisma_kernels::{convert, random};
+pub use melisma_kernels::{convert, lock, random};
 pub use output::Existing;
 pub use remedy::Remedy;
 
