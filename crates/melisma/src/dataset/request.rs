@@ -125,6 +125,7 @@ impl<'a> Request<'a> {
     }
 
     /// How the work is done; the values do not depend on it.
+    #[cfg(feature = "bench")]
     #[must_use]
     #[doc(hidden)]
     pub fn with_techniques(mut self, techniques: Techniques) -> Self {

@@ -1,6 +1,6 @@
-//! The size of an engine and how it works.
+//! The size of an engine and its buses.
 
-/// The size of an engine and how it works.
+/// The size of an engine and its buses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct EngineConfig {
@@ -12,8 +12,6 @@ pub struct EngineConfig {
     pub max_events: usize,
     /// How voices are summed.
     pub buses: Buses,
-    /// How voices are computed; the bits are the same.
-    pub path: Path,
 }
 
 /// How an engine sums its voices.
@@ -26,18 +24,9 @@ pub enum Buses {
     Stems,
 }
 
-/// How an engine computes its voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Path {
-    /// Side by side in vectors.
-    Batched,
-    /// One after the other: the baseline for batching.
-    Single,
-}
-
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix, path: Path::Batched }
+        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix }
     }
 }
 
@@ -67,13 +56,6 @@ impl EngineConfig {
     #[must_use]
     pub fn with_buses(mut self, buses: Buses) -> Self {
         self.buses = buses;
-        self
-    }
-
-    /// How voices are computed; the bits are the same.
-    #[must_use]
-    pub fn with_path(mut self, path: Path) -> Self {
-        self.path = path;
         self
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bus::{Bus, BusConfig};
 use super::dry::Dry;
-use super::engine::{Buses, EngineConfig, Path, Stem};
+use super::engine::{Buses, EngineConfig, Stem};
 use super::event::{Action, Event};
 use super::instrument::Instrument;
 use super::length::Length;
@@ -147,7 +147,7 @@ impl Performance {
         let events = score.events(rate);
         let max_events = densest(&events, block_len(rate) as u64).max(1);
         let Setup { max_voices, buses, .. } = setup;
-        let dry = Dry::live(EngineConfig { sample_rate: rate, max_voices, max_events, buses, path: Path::Batched })?;
+        let dry = Dry::live(EngineConfig { sample_rate: rate, max_voices, max_events, buses })?;
         Self::build(events, setup, dry)
     }
 
