@@ -21,7 +21,7 @@ pub(super) use file::Folder;
 
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
-use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, slots, tokens};
+use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, tokens};
 use melisma::{Context, Error, Result};
 
 const PEERS: &str = include_str!("../peers/snac.py");
@@ -136,7 +136,7 @@ fn figures(parts: &[&[&str]]) -> Figures {
 
 /// Consecutive frames, the same for every run.
 fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
-    let n_codes = (n_frames * slots(config).len()) as u32;
+    let n_codes = (n_frames * config.n_slots()) as u32;
     (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use melisma::Device;
-use melisma::snac::{Codes, EngineOptions, Frames, Noise, slots};
+use melisma::snac::{Codes, EngineOptions, Frames, Noise};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn codes(seed: i32, n_frames: usize) -> Codes {
-    let n = n_frames * slots(MODEL.config()).len();
+    let n = n_frames * MODEL.config().n_slots();
     let size = MODEL.config().codebook_size as i32;
     let frames: Vec<i32> = (0..n as i32).map(|i| (i * 7919 + seed * 104_729).rem_euclid(size)).collect();
     Codes::from_frames(MODEL.config(), &frames).unwrap()

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::row::Row;
 use crate::audio::{Channel, Rates, Target};
-use crate::snac::{Model, slots};
+use crate::snac::Model;
 use crate::{Error, Result};
 
 pub(super) use job::Job;
@@ -89,7 +89,7 @@ impl Tokens {
 
     /// Codes of a frame.
     pub(super) fn n_slots(&self) -> usize {
-        slots(self.model.config()).len()
+        self.model.config().n_slots()
     }
 
     /// Frames of a file: its end is padded to whole attention windows.

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use melisma_kernels::layer::attention::{self, Attention};
+use melisma_kernels::layer::need::{self, Need, Work};
 use melisma_kernels::layer::norm::{self, Norm};
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
@@ -10,12 +11,14 @@ use melisma_kernels::layer::residual::Residual;
 use melisma_kernels::layer::step::{Rounding, Row, Timeline};
 use melisma_kernels::{Budget, Device, Element, Queue};
 
+use super::batch::Capacity;
 use super::flow::Buffers;
-use crate::Result;
 use crate::snac::codes::slots;
 use crate::snac::config::{Config, HEAD_DIM};
+use crate::snac::model::Model;
 use crate::snac::reference::attention::LocalMha;
 use crate::snac::reference::residual::{DILATIONS, ResidualUnit};
+use crate::{Error, Result};
 
 /// All layers of a direction: the decoder's, or the encoder's.
 pub(super) trait Chain: Debug + Send + Sync + 'static {
@@ -24,8 +27,29 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
     type Out: Element;
     /// What a step takes beside its input.
     type With: ?Sized;
+    /// What an engine knows of an open stream, apart from its slot of the arena.
+    type Stream: Debug;
 
-    fn sizes(&self) -> Sizes;
+    /// # Errors
+    /// `Unsupported` for a model or a device without kernels; `Memory` when the budget refuses the packed weights.
+    fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self>
+    where
+        Self: Sized;
+
+    /// # Errors
+    /// `Unsupported` for a model that the engine has no kernels for.
+    fn supported(config: &Config) -> Result<()>;
+
+    fn capacity(device: &Device, max_streams: usize) -> Capacity;
+
+    /// The memory of all layers for steps of `n_frames` frames, of all streams together.
+    fn need(config: &Config, n_frames: usize, threads: usize) -> Need;
+
+    /// What lies between the layers; the state is the layers' own.
+    fn sizes(config: &Config) -> Sizes;
+
+    /// Floats of state in a slot.
+    fn slot_len(&self) -> usize;
 
     /// Which of the outputs of `row`'s step exist.
     fn produced(&self, row: &Row, n_latents: usize) -> std::ops::Range<usize>;
@@ -158,6 +182,25 @@ impl LocalAttention {
         };
         Ok(Self { norm, to_qkv, attend, to_out: to_out.plan(device, budget)?, n_channels: dim })
     }
+}
+
+/// The memory of [`LocalAttention`] over `work` latents of `dim` channels.
+pub(super) fn attention_need(dim: usize, window: usize, work: Work) -> [Need; 4] {
+    [
+        need::norm(dim),
+        need::pointwise([dim, 3 * dim], work),
+        need::attention([dim, HEAD_DIM], window, work.n_rows),
+        need::pointwise([dim, dim], work),
+    ]
+}
+
+/// The size of each level: codes of a frame, and of the codebook.
+pub(super) fn levels(config: &Config) -> Vec<[usize; 2]> {
+    config.frame_codes().map(|n_codes| [n_codes, config.codebook_size]).collect()
+}
+
+pub(super) fn unsupported(what: &str) -> Error {
+    Error::unsupported(format!("engine: {what}")).with_hint("none was ever published; use the reference model")
 }
 
 /// The places of each level's codes in a frame.

@@ -5,17 +5,21 @@ use std::ops::Range;
 use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::embed::{self, Embed};
 use melisma_kernels::layer::head::Head;
+use melisma_kernels::layer::need::Need;
 use melisma_kernels::layer::noise::{self, Noise};
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
+use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::layer::upsample::Upsample;
 use melisma_kernels::{Budget, Device, Queue, View};
 
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
+use super::super::batch::Capacity;
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places, unsupported};
+use super::super::core::CLIP_FRAMES;
 use super::super::flow::{Buffers, Flow};
-use super::need::sizes;
-use crate::snac::codes::slots;
+use super::need::{layers, sizes};
+use super::open_stream::OpenStream;
 use crate::snac::config::Config;
 use crate::snac::model::Model;
 use crate::snac::noise::Noise as StreamNoise;
@@ -25,7 +29,6 @@ use crate::{Error, Result};
 /// All layers.
 #[derive(Debug)]
 pub(super) struct Layers {
-    config: Config,
     embed: embed::Plan,
     noise: noise::Plan,
     entry: Placed<Plan>,
@@ -55,16 +58,84 @@ struct Block {
     n_channels: usize,
 }
 
-impl Layers {
-    /// # Errors
-    /// `Unsupported` for a model without depthwise convolutions, or a device that lacks a kernel; `Memory` when the
-    /// budget refuses the packed weights.
-    pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, decoder) = (model.config(), &model.decoder);
-        let Some(project) = &decoder.project else {
-            return Err(Error::unsupported("engine: a model without depthwise convolutions")
-                .with_hint("none was ever published; the reference model decodes it"));
+fn dense() -> Error {
+    unsupported("a model without depthwise convolutions")
+}
+
+fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Plan> {
+    let config = model.config();
+    let places = places(config);
+    let levels: Vec<embed::Level<'_>> = model
+        .quantizer
+        .levels
+        .iter()
+        .zip(&places)
+        .map(|(level, places)| embed::Level {
+            stride: level.stride,
+            places,
+            codebook: &level.codebook,
+            weight: level.out_proj.weight(),
+            bias: level.out_proj.bias().unwrap_or(&[]),
+        })
+        .collect();
+    let embed = Embed {
+        n_channels: config.latent_dim(),
+        dim: config.codebook_dim,
+        frame_latents: config.frame_latents(),
+        levels: &levels,
+    };
+    embed.plan(device, budget)
+}
+
+impl Block {
+    fn new(builder: &mut Builder<'_>, weights: &Weights, noise_timelines: &mut Vec<Timeline>) -> Result<Self> {
+        let (device, budget) = (builder.device, builder.budget);
+        let ([n_in, n_out], stride) = (weights.upsample.channels(), weights.upsample.stride());
+        let Timeline { rate, lag } = builder.timeline;
+        builder.timeline = Timeline { rate: rate * stride, lag: lag * stride + stride.div_ceil(2) };
+        let upsample = Strided {
+            n_in,
+            n_out,
+            stride,
+            alpha: &weights.snake.alpha,
+            weight: weights.upsample.phases(),
+            bias: weights.upsample.bias(),
+            timeline: builder.timeline,
+            rounding: builder.rounding,
         };
+        let upsample = builder.place_plan(Upsample(upsample).plan(device, budget)?);
+        let noise = match &weights.noise {
+            Some(linear) => {
+                noise_timelines.push(builder.timeline);
+                let noise = Pointwise {
+                    n_in: n_out,
+                    n_out,
+                    weight: linear.weight(),
+                    bias: None,
+                    mode: Mode::Noise,
+                    timeline: builder.timeline,
+                    rounding: builder.rounding,
+                };
+                Some(noise.plan(device, budget)?)
+            }
+            None => None,
+        };
+        let units = builder.units(&weights.units)?;
+        Ok(Self { upsample, noise, units, rate: builder.timeline.rate, n_channels: n_out })
+    }
+}
+
+impl Chain for Layers {
+    type In = i32;
+    type Out = f32;
+    /// The noise of each row.
+    type With = [StreamNoise];
+
+    type Stream = OpenStream;
+
+    fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
+        let (config, decoder) = (model.config(), &model.decoder);
+        let project = decoder.project.as_ref().ok_or_else(dense)?;
         let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
         let mut builder = Builder { device, budget, rounding, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
         let entry = Depthwise {
@@ -113,86 +184,31 @@ impl Layers {
             head,
             timeline: builder.timeline,
             slot_len: builder.slot_len,
-            config: config.clone(),
             latent_dim,
             dim,
             frame_latents: config.frame_latents(),
-            frame_codes: slots(config).len(),
+            frame_codes: config.n_slots(),
         })
     }
-}
 
-fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Plan> {
-    let config = model.config();
-    let places = places(config);
-    let levels: Vec<embed::Level<'_>> = model
-        .quantizer
-        .levels
-        .iter()
-        .zip(&places)
-        .map(|(level, places)| embed::Level {
-            stride: level.stride,
-            places,
-            codebook: &level.codebook,
-            weight: level.out_proj.weight(),
-            bias: level.out_proj.bias().unwrap_or(&[]),
-        })
-        .collect();
-    let embed = Embed {
-        n_channels: config.latent_dim(),
-        dim: config.codebook_dim,
-        frame_latents: config.frame_latents(),
-        levels: &levels,
-    };
-    embed.plan(device, budget)
-}
-
-impl Block {
-    fn new(builder: &mut Builder<'_>, weights: &Weights, noise_timelines: &mut Vec<Timeline>) -> Result<Self> {
-        let (device, budget) = (builder.device, builder.budget);
-        let ([n_in, n_out], stride) = (weights.upsample.channels(), weights.upsample.stride());
-        let Timeline { rate, lag } = builder.timeline;
-        builder.timeline = Timeline { rate: rate * stride, lag: lag * stride + stride.div_ceil(2) };
-        let upsample = Upsample {
-            n_in,
-            n_out,
-            stride,
-            alpha: &weights.snake.alpha,
-            weight: weights.upsample.phases(),
-            bias: weights.upsample.bias(),
-            timeline: builder.timeline,
-            rounding: builder.rounding,
-        };
-        let upsample = builder.place_plan(upsample.plan(device, budget)?);
-        let noise = match &weights.noise {
-            Some(linear) => {
-                noise_timelines.push(builder.timeline);
-                let noise = Pointwise {
-                    n_in: n_out,
-                    n_out,
-                    weight: linear.weight(),
-                    bias: None,
-                    mode: Mode::Noise,
-                    timeline: builder.timeline,
-                    rounding: builder.rounding,
-                };
-                Some(noise.plan(device, budget)?)
-            }
-            None => None,
-        };
-        let units = builder.units(&weights.units)?;
-        Ok(Self { upsample, noise, units, rate: builder.timeline.rate, n_channels: n_out })
+    fn supported(config: &Config) -> Result<()> {
+        if config.depthwise { Ok(()) } else { Err(dense()) }
     }
-}
 
-impl Chain for Layers {
-    type In = i32;
-    type Out = f32;
-    /// The noise of each row.
-    type With = [StreamNoise];
+    fn capacity(_: &Device, max_streams: usize) -> Capacity {
+        Capacity::new(max_streams, CLIP_FRAMES)
+    }
 
-    fn sizes(&self) -> Sizes {
-        Sizes { slot_len: self.slot_len, ..sizes(&self.config) }
+    fn need(config: &Config, n_frames: usize, threads: usize) -> Need {
+        layers(config, n_frames, threads)
+    }
+
+    fn sizes(config: &Config) -> Sizes {
+        sizes(config)
+    }
+
+    fn slot_len(&self) -> usize {
+        self.slot_len
     }
 
     fn produced(&self, row: &Row, n_latents: usize) -> Range<usize> {
