@@ -99,6 +99,9 @@
 //! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod setter;
+
 pub mod audio;
 pub mod config;
 mod context;

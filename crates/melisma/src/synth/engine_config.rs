@@ -31,31 +31,14 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Samples per second, 8,000 to 192,000.
-    #[must_use]
-    pub fn with_sample_rate(mut self, sample_rate: u32) -> Self {
-        self.sample_rate = sample_rate;
-        self
-    }
-
-    /// Notes that sound at once, 1 to 65,536.
-    #[must_use]
-    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
-        self.max_voices = max_voices;
-        self
-    }
-
-    /// Events that can wait, 1 to 2^24.
-    #[must_use]
-    pub fn with_max_events(mut self, max_events: usize) -> Self {
-        self.max_events = max_events;
-        self
-    }
-
-    /// How voices are summed.
-    #[must_use]
-    pub fn with_buses(mut self, buses: Buses) -> Self {
-        self.buses = buses;
-        self
+    setters! {
+        /// Samples per second, 8,000 to 192,000.
+        pub fn with_sample_rate(sample_rate: u32);
+        /// Notes that sound at once, 1 to 65,536.
+        pub fn with_max_voices(max_voices: usize);
+        /// Events that can wait, 1 to 2^24.
+        pub fn with_max_events(max_events: usize);
+        /// How voices are summed.
+        pub fn with_buses(buses: Buses);
     }
 }
