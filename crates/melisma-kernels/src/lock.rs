@@ -89,13 +89,4 @@ impl Condvar {
     ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         self.0.wait_timeout_while(guard, most, condition).unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Waits for a notice, `most` at the longest.
-    pub fn wait_timeout<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        most: Duration,
-    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
-        self.0.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner)
-    }
 }

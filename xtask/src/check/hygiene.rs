@@ -52,9 +52,7 @@ pub fn check() -> Result<Outcome> {
     let files = tracked()?;
     let wrong: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
     if !wrong.is_empty() {
-        for line in &wrong {
-            println!("{line}");
-        }
+        wrong.iter().for_each(|line| println!("{line}"));
         bail!("{} places: {}", wrong.len(), wrong[0]);
     }
     Ok(Outcome::Counted(format!("{} text files", files.len())))

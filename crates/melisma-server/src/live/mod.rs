@@ -212,10 +212,8 @@ impl Desk {
             let wait = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
             if !wait.is_zero() {
                 // A listener that joins wakes the thread at once.
-                let state = self.state.lock();
-                if state.joining.is_empty() && !state.is_stopping {
-                    drop(self.joined.wait_timeout(state, wait));
-                }
+                let is_idle = |state: &mut State| state.joining.is_empty() && !state.is_stopping;
+                drop(self.joined.wait_timeout_while(self.state.lock(), wait, is_idle));
             }
         }
     }

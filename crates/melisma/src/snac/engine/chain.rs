@@ -42,11 +42,11 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
 
     fn capacity(device: &Device, max_streams: usize) -> Capacity;
 
-    /// The memory of all layers for steps of `n_frames` frames, of all streams together.
-    fn need(config: &Config, n_frames: usize, threads: usize) -> Need;
+    /// The memory of all layers for steps of a number of frames, of all streams together, on a number of threads.
+    const NEED: fn(&Config, usize, usize) -> Need;
 
     /// What lies between the layers; the state is the layers' own.
-    fn sizes(config: &Config) -> Sizes;
+    const SIZES: fn(&Config) -> Sizes;
 
     /// Floats of state in a slot.
     fn slot_len(&self) -> usize;

@@ -50,8 +50,8 @@ impl<C: Chain> Core<C> {
         check_streams(max_streams)?;
         let capacity = C::capacity(&queue.device(), max_streams);
         // Scratch that grows stays allocated: graphs may have recorded its address.
-        queue.reserve_scratch(C::need(config, capacity.n_frames, 1).device_scratch)?;
-        let sizes = Sizes { slot_len: layers.slot_len(), ..C::sizes(config) };
+        queue.reserve_scratch((C::NEED)(config, capacity.n_frames, 1).device_scratch)?;
+        let sizes = Sizes { slot_len: layers.slot_len(), ..(C::SIZES)(config) };
         Ok(Self {
             config: config.clone(),
             batch: Batch::new(layers, queue, budget, (capacity, sizes))?,
@@ -65,8 +65,8 @@ impl<C: Chain> Core<C> {
         if C::supported(config).and_then(|()| config.check()).is_err() {
             return Needed::default();
         }
-        let shape = Shape { capacity: C::capacity(device, max_streams), sizes: C::sizes(config) };
-        shape.needed(device, |n_frames, threads| C::need(config, n_frames, threads))
+        let shape = Shape { capacity: C::capacity(device, max_streams), sizes: (C::SIZES)(config) };
+        shape.needed(device, |n_frames, threads| (C::NEED)(config, n_frames, threads))
     }
 
     pub(super) fn open(&mut self, stream: C::Stream) -> Result<StreamId> {

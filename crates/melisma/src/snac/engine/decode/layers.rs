@@ -132,6 +132,8 @@ impl Chain for Layers {
     type With = [StreamNoise];
 
     type Stream = OpenStream;
+    const NEED: fn(&Config, usize, usize) -> Need = layers;
+    const SIZES: fn(&Config) -> Sizes = sizes;
 
     fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
         let (config, decoder) = (model.config(), &model.decoder);
@@ -197,14 +199,6 @@ impl Chain for Layers {
 
     fn capacity(_: &Device, max_streams: usize) -> Capacity {
         Capacity::new(max_streams, CLIP_FRAMES)
-    }
-
-    fn need(config: &Config, n_frames: usize, threads: usize) -> Need {
-        layers(config, n_frames, threads)
-    }
-
-    fn sizes(config: &Config) -> Sizes {
-        sizes(config)
     }
 
     fn slot_len(&self) -> usize {

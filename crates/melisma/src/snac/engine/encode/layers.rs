@@ -104,6 +104,8 @@ impl Chain for Layers {
     type With = ();
 
     type Stream = OpenStream;
+    const NEED: fn(&Config, usize, usize) -> Need = layers;
+    const SIZES: fn(&Config) -> Sizes = sizes;
 
     fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
         let (config, encoder) = (model.config(), &model.encoder);
@@ -159,14 +161,6 @@ impl Chain for Layers {
             Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams.min(MAX_STREAMS)),
         };
         Capacity::new(max_streams, n_frames)
-    }
-
-    fn need(config: &Config, n_frames: usize, threads: usize) -> Need {
-        layers(config, n_frames, threads)
-    }
-
-    fn sizes(config: &Config) -> Sizes {
-        sizes(config)
     }
 
     fn slot_len(&self) -> usize {
