@@ -36,5 +36,9 @@ pub fn check() -> Result<Outcome> {
     let mut tests = cargo(["test", "--quiet", "-p", "melisma-kernels", "--no-default-features"]);
     tests.args(["--config", "profile.dev.package.melisma-kernels.opt-level=0", "--lib", "--test", "without_cuda"]);
     run(tests.arg("--").args(TESTS).args(["--skip", "on_cuda", "--skip", "large_outputs"]))?;
-    Ok(Outcome::Counted(format!("{} selections, 1 refused, {} packages alone, the CPU without CUDA", SELECTIONS.len(), ALONE.len())))
+    Ok(Outcome::Counted(format!(
+        "{} selections, 1 refused, {} packages alone, the CPU without CUDA",
+        SELECTIONS.len(),
+        ALONE.len()
+    )))
 }

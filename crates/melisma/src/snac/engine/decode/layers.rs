@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::embed::{self, Embed};
 use melisma_kernels::layer::head::Head;
 use melisma_kernels::layer::need::Need;
 use melisma_kernels::layer::noise::{self, Noise};
 use melisma_kernels::layer::plan::Plan;
-use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
+use melisma_kernels::layer::pointwise::{self, Mode};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
 use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::layer::upsample::Upsample;
@@ -104,22 +103,8 @@ impl Block {
             rounding: builder.rounding,
         };
         let upsample = builder.place_plan(Upsample(upsample).plan(device, budget)?);
-        let noise = match &weights.noise {
-            Some(linear) => {
-                noise_timelines.push(builder.timeline);
-                let noise = Pointwise {
-                    n_in: n_out,
-                    n_out,
-                    weight: linear.weight(),
-                    bias: None,
-                    mode: Mode::Noise,
-                    timeline: builder.timeline,
-                    rounding: builder.rounding,
-                };
-                Some(noise.plan(device, budget)?)
-            }
-            None => None,
-        };
+        noise_timelines.extend(weights.noise.as_ref().map(|_| builder.timeline));
+        let noise = weights.noise.as_ref().map(|linear| builder.product(linear, Mode::Noise)).transpose()?;
         let units = builder.units(&weights.units)?;
         Ok(Self { upsample, noise, units, rate: builder.timeline.rate, n_channels: n_out })
     }
@@ -140,28 +125,9 @@ impl Chain for Layers {
         let project = decoder.project.as_ref().ok_or_else(dense)?;
         let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
         let mut builder = Builder { device, budget, rounding, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
-        let entry = Depthwise {
-            n_channels: latent_dim,
-            n_taps: 7,
-            weight: decoder.entry.weight(),
-            bias: decoder.entry.bias().unwrap_or(&[]),
-            timeline: builder.timeline,
-        };
-        let entry = builder.place_plan(entry.plan(device, budget)?);
-        let project = Pointwise {
-            n_in: latent_dim,
-            n_out: dim,
-            weight: project.weight(),
-            bias: project.bias(),
-            mode: Mode::Plain,
-            timeline: builder.timeline,
-            rounding: builder.rounding,
-        };
-        let project = project.plan(device, budget)?;
-        let attention = match &decoder.attention {
-            Some(weights) => Some(LocalAttention::new(&mut builder, weights)?),
-            None => None,
-        };
+        let entry = builder.depthwise(&decoder.entry)?;
+        let project = builder.product(project, Mode::Plain)?;
+        let attention = builder.attention(decoder.attention.as_ref())?;
         let mut noise_timelines = Vec::new();
         let mut blocks = Vec::new();
         for weights in &decoder.blocks {

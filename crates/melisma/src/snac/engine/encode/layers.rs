@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::downsample::Downsample;
 use melisma_kernels::layer::entry::Entry;
 use melisma_kernels::layer::need::Need;
@@ -123,19 +122,9 @@ impl Chain for Layers {
         for weights in &encoder.blocks {
             blocks.push(Block::new(&mut builder, weights)?);
         }
-        let attention = match &encoder.attention {
-            Some(weights) => Some(LocalAttention::new(&mut builder, weights)?),
-            None => None,
-        };
+        let attention = builder.attention(encoder.attention.as_ref())?;
         builder.timeline.lag += 3;
-        let exit = Depthwise {
-            n_channels: config.latent_dim(),
-            n_taps: 7,
-            weight: encoder.exit.weight(),
-            bias: encoder.exit.bias().unwrap_or(&[]),
-            timeline: builder.timeline,
-        };
-        let exit = builder.place_plan(exit.plan(device, budget)?);
+        let exit = builder.depthwise(&encoder.exit)?;
         let lag = builder.timeline.lag;
         let quantize = quantize_of(model, lag, device, budget)?;
         let len = quantize.state_len();
