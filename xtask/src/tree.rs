@@ -34,6 +34,20 @@ pub fn sources(suffix: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Removes `folder` with all that is in it, if it exists.
+pub fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| shown(folder))?;
+    }
+    Ok(())
+}
+
+/// Makes `folder` new and empty.
+pub fn renew(folder: &Path) -> Result<()> {
+    remove(folder)?;
+    fs::create_dir_all(folder).with_context(|| shown(folder))
+}
+
 /// `path` as shown to people: relative to the repository, with forward slashes.
 pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()

@@ -82,7 +82,7 @@ fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
             copied.rate("dataset/pinned copies to the device", "GB/s", COPIED as f64 / 1e9),
             reading,
         ]);
-        let batch = Techniques::default().with_segments_per_buffer(128);
+        let batch = Techniques { segments_per_buffer: Some(128), ..Techniques::default() };
         let times = (0..RUNS).map(|_| Ok(1.0 / run(place, corpus, &batch)?.steady_rows_per_second.max(1e-9)));
         let times = of_times(times.collect::<Result<_>>()?);
         rows.push(times.rate("dataset/build, batches of 128", "files/s", 1.0));

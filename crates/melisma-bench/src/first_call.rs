@@ -2,38 +2,15 @@
 //! cache and, on a GPU, the compiled kernels on disk are warm.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::Row;
 use super::measure::of_times;
-use melisma::output;
 use melisma::{Error, ErrorKind, Result};
 
 const RUNS: usize = 7;
-
-/// A temporary folder, removed on drop.
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    pub(super) fn create(room: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("melisma-bench-{room}-first-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| output::failed(&path, error))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A drop cannot report errors, and the folder is temporary.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Milliseconds that this program takes with `arguments`.
 pub(super) fn row(name: &str, arguments: &[&OsStr]) -> Result<Row> {

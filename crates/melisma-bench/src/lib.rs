@@ -6,6 +6,7 @@
 mod compare;
 mod dataset;
 mod first_call;
+mod folder;
 mod key;
 mod measure;
 mod mel;

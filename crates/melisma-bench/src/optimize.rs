@@ -16,6 +16,7 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::{Peer, Place, Row, peer};
+use crate::folder::Folder;
 use melisma::config::Config;
 use melisma::config::Sources;
 use melisma::engine::EngineName;
@@ -49,23 +50,12 @@ struct Fetched {
     inputs: BTreeMap<String, PathBuf>,
 }
 
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let Device::Cpu(cpu) = place.device else {
         eprintln!("note: the room optimize is measured on the CPU only; use --device cpu");
         return Ok(Vec::new());
     };
-    let folder = Folder(std::env::temp_dir().join(format!("melisma-bench-optimize-{}", std::process::id())));
-    let _ = std::fs::remove_dir_all(&folder.0);
-    std::fs::create_dir_all(&folder.0).map_err(|error| output::failed(&folder.0, error))?;
+    let folder = Folder::create("optimize")?;
     let config = config("field", cpu.threads)?;
     let mut rows = Vec::new();
     for subject in subjects(&folder.0)? {

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use melisma::lock::Mutex;
 use serde_json::Value;
 
 /// Timing functions that every script may call.
@@ -23,7 +23,7 @@ pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
         Err(reason) => {
             let note = format!("a peer is left out: {reason}");
             eprintln!("note: {note}");
-            LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+            LEFT_OUT.lock().push(note);
             None
         }
     }
@@ -33,7 +33,7 @@ static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Why peers were left out since the last call.
 pub(super) fn left_out() -> Vec<String> {
-    std::mem::take(&mut LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut LEFT_OUT.lock())
 }
 
 fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, String> {

@@ -25,7 +25,7 @@ mod synth;
 use tokio::runtime::Runtime;
 
 use super::measure::{live_time, of_times, quantile, quantiles, setting};
-use super::snac::{Folder, codes, frame_time};
+use super::snac::{codes, frame_time, model_folder};
 use super::{Peer, Place, Room, Row};
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::{Machine, raise_file_limit};

@@ -17,11 +17,12 @@ use std::time::Duration;
 use melisma_kernels::{Budget, Cpu, Device};
 
 use super::measure::{live_time, of_times, quantile};
-pub(super) use file::Folder;
+pub(super) use file::model_folder;
 
+use super::folder::Folder;
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
-use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, slots, tokens};
+use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, tokens};
 use melisma::{Context, Error, Result};
 
 const PEERS: &str = include_str!("../peers/snac.py");
@@ -101,8 +102,8 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
 /// From program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
     const N_FRAMES: usize = 12;
-    let folder = first_call::Folder::create("snac")?;
-    let [tokens, sound] = ["tokens.txt", "sound.wav"].map(|name| folder.join(name));
+    let folder = Folder::create("snac-first")?;
+    let [tokens, sound] = ["tokens.txt", "sound.wav"].map(|name| folder.0.join(name));
     let model = Model::mini24()?;
     let text = tokens::to_orpheus(&model, &codes(model.config(), N_FRAMES)?)?;
     std::fs::write(&tokens, text).map_err(|error| Error::io(tokens.display(), error))?;
@@ -136,7 +137,7 @@ fn figures(parts: &[&[&str]]) -> Figures {
 
 /// Consecutive frames, the same for every run.
 fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
-    let n_codes = (n_frames * slots(config).len()) as u32;
+    let n_codes = (n_frames * config.n_slots()) as u32;
     (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
 }
 

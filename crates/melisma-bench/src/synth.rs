@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use melisma_kernels::Device;
 
+use super::folder::Folder;
 use super::measure::{live_time, of_times, quantiles};
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::Result;
@@ -54,8 +55,8 @@ fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
 
 /// From program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
-    let folder = first_call::Folder::create("synth")?;
-    let (sound, device) = (folder.join("sound.wav"), device.to_string());
+    let folder = Folder::create("synth-first")?;
+    let (sound, device) = (folder.0.join("sound.wav"), device.to_string());
     let arguments =
         ["synth", "preset:focus", "--seconds", "1", "--seed", "1", "--device", &device, "--force", "--quiet"];
     let mut arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();

@@ -1,8 +1,7 @@
 //! The single JSON object that `--json` prints: the result, the error, or both.
 
-use std::sync::{Mutex, PoisonError};
-
 use melisma::Result;
+use melisma::lock::Mutex;
 use serde_json::{Value, json};
 
 use crate::terminal;
@@ -54,6 +53,6 @@ pub fn give(error: Option<Value>) -> Result<()> {
 }
 
 fn replace(change: impl FnOnce(Answer) -> Answer) {
-    let mut answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut answer = ANSWER.lock();
     *answer = change(std::mem::replace(&mut *answer, Answer::Given));
 }

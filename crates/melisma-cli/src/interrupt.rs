@@ -1,9 +1,10 @@
 //! SIGINT, SIGTERM and SIGHUP: save what the command wants to keep, write the trace, remove partial
 //! files, and exit with 128 + the signal number.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use melisma::lock::Mutex;
 use melisma::output;
 use melisma::runtime::thread;
 use melisma::{Error, Result};
@@ -28,12 +29,12 @@ static DRAIN: Mutex<Option<Drain>> = Mutex::new(None);
 
 /// Calls `keep` when the process is interrupted.
 pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
-    *KEEP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(keep));
+    *KEEP.lock() = Some(Box::new(keep));
 }
 
 /// Calls `drain` at the first signal; only the second interrupts the process, or a SIGHUP.
 pub fn drain_with(drain: impl FnOnce() + Send + 'static) {
-    *DRAIN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(drain));
+    *DRAIN.lock() = Some(Box::new(drain));
 }
 
 /// Starts a thread that waits for the signals.
@@ -44,7 +45,7 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     let wait = move || {
         let mut is_served = false;
         for signal in signals.forever() {
-            let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let drain = DRAIN.lock().take();
             is_served |= drain.is_some();
             if let Some(drain) = drain.filter(|_| signal != SIGHUP) {
                 drain();
@@ -86,7 +87,7 @@ fn end_at_last(code: i32) {
 }
 
 fn end(code: i32) -> ! {
-    let keep = KEEP.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let keep = KEEP.lock().take();
     let kept = keep.and_then(|keep| keep());
     output::remove_partials();
     let message = kept.map_or_else(|| "interrupted".to_owned(), |kept| format!("interrupted; {kept}"));

@@ -1,10 +1,11 @@
 //! The trace of a command, written when it ends or is interrupted.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use melisma::Result;
 use melisma::config::{Origin, Setting};
+use melisma::lock::Mutex;
 use melisma::output::{self, Existing, OutputFile};
 use melisma::trace::Collector;
 
@@ -38,7 +39,7 @@ impl TraceFile {
     pub fn write(&self) -> Result<()> {
         // Held to the end, so that the main thread and the signal thread wait for each other until
         // the file is complete.
-        let mut waiting = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.file.lock();
         let Some(mut file) = waiting.take() else { return Ok(()) };
         let path = file.path().to_owned();
         self.collector.write_chrome(&mut file).map_err(|error| output::failed(&path, error))?;

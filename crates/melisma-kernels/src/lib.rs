@@ -23,6 +23,7 @@ pub mod device;
 pub mod elementwise;
 mod error;
 pub mod layer;
+pub mod lock;
 pub mod matmul;
 pub mod memory;
 pub mod process;

@@ -1,9 +1,8 @@
 //! `MemoryTracker`: current bytes, peak and limit, by named scope.
 
-use std::sync::{Mutex, PoisonError};
-
 use melisma::Device;
 use melisma::config::Config;
+use melisma::lock::Mutex;
 use melisma::runtime::memory::{self, Space};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -98,7 +97,7 @@ pub struct Track {
 impl Track {
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let track = this.get();
-        let mut open = track.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = track.open.lock();
         if open.is_some() {
             return Err(raise(melisma::Error::invalid(format!("the scope `{}` is open already", track.name))));
         }
@@ -109,6 +108,6 @@ impl Track {
 
     #[pyo3(signature = (*_raised))]
     fn __exit__(&self, _raised: &Bound<'_, pyo3::types::PyTuple>) {
-        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.open.lock().take());
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use melisma::config::Config;
+use melisma::lock::Mutex;
 use melisma::optimize::search::Message;
 use melisma::tensor::TensorOptimizer;
 use melisma::{Result, Tensor};
@@ -211,14 +211,14 @@ impl PyTensorOptimizer {
         let (ran, notes) = signal::alone(py, move |stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, &asks)))?;
         log(py, notes)?;
         let onnx::Ran { outputs, report } = ran.map_err(raise)?;
-        *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        *self.last_run.lock() = Some(report);
         onnx::arrays(py, &outputs)
     }
 
     /// The engine's part of `melisma run --json` for the last `run`; None before the first.
     #[getter]
     fn last_run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let report = self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let report = self.last_run.lock().clone();
         report.map(|report| array::parsed(py, &report)).transpose()
     }
 }

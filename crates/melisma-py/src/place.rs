@@ -1,9 +1,8 @@
 //! The device, its queue and its memory.
 
-use std::sync::{Mutex, PoisonError};
-
 use melisma::Context;
 use melisma::config::Config;
+use melisma::lock::Mutex;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -47,7 +46,7 @@ static SHARED: Mutex<Vec<(Option<String>, Shared<Place>)>> = Mutex::new(Vec::new
 /// The place of `device` that functions without one of their own use, made once in each process.
 pub fn shared(py: Python<'_>, device: Option<&str>) -> PyResult<Shared<Place>> {
     let find = || {
-        let mut places = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = SHARED.lock();
         places.retain(|(_, place)| place.is_here());
         places.iter().find(|(name, _)| name.as_deref() == device).map(|(_, place)| place.clone())
     };
@@ -58,6 +57,6 @@ pub fn shared(py: Python<'_>, device: Option<&str>) -> PyResult<Shared<Place>> {
     if let Some(earlier) = find() {
         return Ok(earlier);
     }
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner).push((device.map(str::to_owned), place.clone()));
+    SHARED.lock().push((device.map(str::to_owned), place.clone()));
     Ok(place)
 }

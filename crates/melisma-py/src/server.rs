@@ -1,10 +1,11 @@
 //! `serve`: a server in this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::lock::Mutex;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::snac::EngineOptions;
@@ -65,7 +66,7 @@ impl PyServer {
         let running = self.running.get()?;
         running.stopper.drain();
         py.detach(|| {
-            let thread = running.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let thread = running.thread.lock().take();
             let Some(thread) = thread else { return Ok(()) };
             let start = Instant::now();
             while !thread.is_finished() && start.elapsed() < PATIENCE {
@@ -86,7 +87,7 @@ impl PyServer {
 
 impl PyServer {
     fn has_ended(&self) -> PyResult<bool> {
-        let thread = self.running.get()?.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = self.running.get()?.thread.lock();
         Ok(thread.as_ref().is_none_or(JoinHandle::is_finished))
     }
 }

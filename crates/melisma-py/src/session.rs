@@ -1,12 +1,12 @@
 //! `Session`: an ONNX model that stays open.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use melisma::Error;
 use melisma::engine::{Engine, Port, Ports};
 use melisma::format::Value;
+use melisma::lock::Mutex;
 use melisma::onnx::Model;
 use melisma::optimize::search::Chosen;
 use pyo3::prelude::*;
@@ -118,13 +118,13 @@ impl Open {
 
 /// Runs on this thread if that is known to take less than [`SHORT`].
 fn run_short(open: &Mutex<Vec<Open>>, inputs: &mut Inputs) -> Option<Ran> {
-    let mut open = open.try_lock().ok()?;
+    let mut open = open.try_lock()?;
     let known = open.iter_mut().find(|known| known.is_for(inputs) && known.took < SHORT)?;
     Some(known.run(std::mem::take(inputs)))
 }
 
 fn run(open: &Mutex<Vec<Open>>, setup: Setup, inputs: Inputs, (path, asks): (&Path, &Asks)) -> (Ran, onnx::Notes) {
-    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = open.lock();
     if let Some(known) = open.iter_mut().find(|known| known.is_for(&inputs)) {
         return (known.run(inputs), Vec::new());
     }

@@ -1,8 +1,8 @@
 //! `trace`: where the time goes.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
+use melisma::lock::Mutex;
 use melisma::output::{self, Existing, OutputFile};
 use melisma::trace::{Collector, Detail, Report, Sort};
 use melisma::{Error, Result};
@@ -41,7 +41,7 @@ impl PyTrace {
         let collector = Collector::new();
         collector.time_devices(Detail::Graphs);
         collector.start().map_err(raise)?;
-        *this.get().collector.lock().unwrap_or_else(PoisonError::into_inner) = Some(collector);
+        *this.get().collector.lock() = Some(collector);
         Ok(this)
     }
 
@@ -49,7 +49,7 @@ impl PyTrace {
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         Collector::stop_all();
         let collector = self.collector()?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(collector.report());
+        *self.last.lock() = Some(collector.report());
         let Some(path) = &self.path else { return Ok(()) };
         let write = || -> Result<()> {
             let mut file = OutputFile::create(path, Existing::Replace)?;
@@ -93,14 +93,14 @@ impl PyTrace {
 impl PyTrace {
     /// The figures so far, or those at the end of `with`.
     fn with_report<R>(&self, read: impl FnOnce(&Report) -> R) -> PyResult<R> {
-        match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.last.lock() {
             Some(report) => Ok(read(report)),
             None => Ok(read(&self.collector()?.report())),
         }
     }
 
     fn collector(&self) -> PyResult<Collector> {
-        let collector = self.collector.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let collector = self.collector.lock().clone();
         collector.ok_or_else(|| {
             raise(
                 Error::invalid("the trace has not started").with_hint("use it as in `with melisma.trace() as trace:`"),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use melisma::lock::Mutex;
 use melisma::runtime::device::Device;
 use melisma::snac::Model;
 use serde_json::{Value, json};
@@ -234,7 +235,7 @@ impl Streams {
         let key = self.n.fetch_add(1, Relaxed);
         let buffer_ms = Arc::<AtomicU64>::default();
         let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stream);
+        self.open.lock().insert(key, stream);
         Listed { open: Arc::clone(&self.open), key, buffer_ms }
     }
 
@@ -248,12 +249,12 @@ impl Streams {
                 "buffer_seconds": stream.buffer_ms.load(Relaxed) as f64 / 1e3,
             })
         };
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().map(one).collect()
+        self.open.lock().values().map(one).collect()
     }
 
     /// How many are open.
     pub fn count(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.open.lock().len()
     }
 }
 
@@ -267,6 +268,6 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.open.lock().remove(&self.key);
     }
 }

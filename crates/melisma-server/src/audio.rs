@@ -1,11 +1,12 @@
 //! Samples to the bytes of an audio format, while they come.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use melisma::audio::flac::Depth;
 use melisma::audio::wav::SampleFormat;
 use melisma::audio::{self, Writer};
+use melisma::lock::Mutex;
 use melisma::{Error, Result};
 
 pub use melisma::audio::Layout;
@@ -135,13 +136,13 @@ struct Spool {
 
 impl Spool {
     fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.bytes.lock())
     }
 }
 
 impl Write for Spool {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.bytes.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -1,9 +1,9 @@
 //! The accounts of finished requests, for clients that cannot read trailers.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use melisma::lock::Mutex;
 use melisma::snac::tokens::Ledger;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub struct Account {
 impl Ledgers {
     /// Adds the account of the request `id`.
     pub fn insert(&self, id: &str, account: Account) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let is_old = |entry: &Entry| entry.written.elapsed() > LIFE;
         while entries.len() >= MOST || entries.front().is_some_and(is_old) {
             entries.pop_front();
@@ -47,7 +47,7 @@ impl Ledgers {
 
     /// The account of the request `id`.
     pub fn get(&self, id: &str) -> Option<Account> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let entry = entries.iter().rev().find(|entry| *entry.id == *id);
         entry.filter(|entry| entry.written.elapsed() <= LIFE).map(|entry| entry.account)
     }

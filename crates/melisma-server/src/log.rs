@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use melisma::Result;
+use melisma::lock::{Condvar, Mutex};
 use melisma::runtime::thread;
 use serde_json::{Value, json};
 
@@ -86,24 +87,20 @@ impl Log {
         let Some(Shared { queue }) = self.shared.as_deref() else { return };
         let is_busy = |state: &mut State| !state.lines.is_empty() || state.n_dropped > 0 || state.is_writing;
         // What nobody reads by then is lost.
-        let _ = queue.changed.wait_timeout_while(queue.state(), PATIENCE, is_busy);
+        let _ = queue.changed.wait_timeout_while(queue.state.lock(), PATIENCE, is_busy);
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.queue.state().is_closed = true;
+        self.queue.state.lock().is_closed = true;
         self.queue.changed.notify_all();
     }
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, line: String) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.lines.len() < MAX_LINES {
             state.lines.push_back(line);
         } else {
@@ -122,7 +119,7 @@ impl Queue {
 
     /// The next line, or `None` when no more can come.
     fn next(&self) -> Option<String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_writing = false;
         self.changed.notify_all();
         loop {
@@ -138,7 +135,7 @@ impl Queue {
             if state.is_closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
     }
 }
@@ -167,8 +164,8 @@ mod tests {
         let (gone, seen) = (Mutex::new(gone), Mutex::new(seen));
         let log = Log::new(move |line: &str| {
             // It ends when the test lets go of the other side.
-            let _ = gone.lock().unwrap().recv();
-            seen.lock().unwrap().send(line.to_owned()).unwrap();
+            let _ = gone.lock().recv();
+            seen.lock().send(line.to_owned()).unwrap();
         });
         let metrics = Arc::<Metrics>::default();
         log.start(&metrics).unwrap();

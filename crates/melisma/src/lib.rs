@@ -99,6 +99,9 @@
 //! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod setter;
+
 pub mod audio;
 pub mod config;
 mod context;
@@ -132,7 +135,7 @@ pub use context::{Context, ContextBuilder};
 pub use half::{bf16, f16};
 pub use melisma_kernels::{Budget, DType, Device, Element, Error, ErrorKind, Queue, Result, Tensor, View, ViewMut};
 #[doc(hidden)]
-pub use melisma_kernels::{convert, random};
+pub use melisma_kernels::{convert, lock, random};
 pub use output::Existing;
 pub use remedy::Remedy;
 

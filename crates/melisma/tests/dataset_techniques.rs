@@ -92,14 +92,15 @@ fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
     assert_eq!((outcome.files_ok, outcome.failures.len()), (n_files as usize, 0));
     for texts in cases {
         // Batches that are small enough for every buffer to be used again and again.
-        let mut techniques = Techniques::default().with_segments_per_buffer(3);
+        let mut techniques = Techniques { segments_per_buffer: Some(3), ..Techniques::default() };
         texts.iter().for_each(|text| techniques.set(text).unwrap());
         let (_, bytes) = run(device, &budget, &files, techniques, || {});
         assert!(bytes == expected, "{device}: {texts:?} changes the dataset");
     }
     // Too little memory for the first, a middle and, again and again, every following launch of one thread.
     for launch in [1, 3, 7] {
-        let techniques = Techniques::default().with_fail_launch(launch).with_segments_per_buffer(2);
+        let techniques =
+            Techniques { fail_launch: Some(launch), segments_per_buffer: Some(2), ..Techniques::default() };
         let (outcome, bytes) = run(device, &budget, &files, techniques, || {});
         assert_eq!(outcome.counters.recovered, 1);
         assert!(bytes == expected, "{device}: recovery at launch {launch} changes the dataset");
@@ -133,7 +134,7 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
     for reads in [Reads::Direct, Reads::Buffered, Reads::Mapped] {
         let (shrinks, vanishes) = (files.join("004.wav"), files.join("007.wav"));
         let [first, second] = [&shrinks, &vanishes].map(|path| std::fs::read(path).unwrap());
-        let techniques = Techniques::default().with_reads(reads);
+        let techniques = Techniques { reads, ..Techniques::default() };
         let (outcome, _) = run(&device, &Budget::unlimited(), &files, techniques, || {
             File::options().write(true).open(&shrinks).unwrap().set_len(1000).unwrap();
             std::fs::remove_file(&vanishes).unwrap();
@@ -155,10 +156,12 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
 
 fn generated_sound_goes_through_the_pipeline(device: &Device, n_segments: usize) {
     for n_buffers in [1, 2, 3] {
-        let techniques = Techniques::default()
-            .with_segments_per_buffer(3)
-            .with_buffers_in_flight(n_buffers)
-            .with_autosize_gpu_batch(false);
+        let techniques = Techniques {
+            segments_per_buffer: Some(3),
+            buffers_in_flight: n_buffers,
+            autosize_gpu_batch: false,
+            ..Techniques::default()
+        };
         let done = rehearse(device, &Budget::unlimited(), &options(), &techniques, n_segments).unwrap();
         assert_eq!((done.segments, done.counters.rows), (n_segments, n_segments as u64));
         assert!(done.counters.seconds[2] > 0.0 && done.wall_seconds > 0.0, "{done:?}");

@@ -4,7 +4,7 @@ use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::runtime::{Cpu, Isa};
-use melisma::synth::{Action, Buses, Engine, EngineConfig, Event, Instrument, Parameter, Path, Stem};
+use melisma::synth::{Action, Buses, Engine, EngineConfig, Event, Instrument, Parameter, Stem};
 use proptest::prelude::*;
 
 const LEN: usize = 24_000;
@@ -50,12 +50,18 @@ fn engine(config: EngineConfig, events: &[Event]) -> Engine {
 }
 
 fn render(engine: &mut Engine, lengths: &[usize], len: usize) -> [Vec<f32>; 2] {
+    render_by(engine, Engine::render, lengths, len)
+}
+
+type Render = fn(&mut Engine, &mut [f32], &mut [f32]);
+
+fn render_by(engine: &mut Engine, render: Render, lengths: &[usize], len: usize) -> [Vec<f32>; 2] {
     let mut out = [vec![0.0; len], vec![0.0; len]];
     let [left, right] = &mut out;
     let (mut done, mut lengths) = (0, lengths.iter().cycle());
     while done < len {
         let n = (*lengths.next().expect("a length")).min(len - done);
-        engine.render(&mut left[done..done + n], &mut right[done..done + n]);
+        render(engine, &mut left[done..done + n], &mut right[done..done + n]);
         done += n;
     }
     out
@@ -73,8 +79,7 @@ proptest! {
         let whole = render(&mut engine(config, &events), &[LEN], LEN);
         prop_assert!(whole[0].iter().all(|sample| sample.is_finite()));
         prop_assert_eq!(&render(&mut engine(config, &events), &lengths, LEN), &whole);
-        let single = config.with_path(Path::Single);
-        prop_assert_eq!(&render(&mut engine(single, &events), &[480], LEN), &whole);
+        prop_assert_eq!(&render_by(&mut engine(config, &events), Engine::render_singly, &[480], LEN), &whole);
         let stems = config.with_buses(Buses::Stems);
         prop_assert_eq!(&render(&mut engine(stems, &events), &[777], LEN), &whole);
         let queue = Device::Cpu(Cpu { isa: Isa::best(), threads }).queue(&Budget::unlimited()).unwrap();

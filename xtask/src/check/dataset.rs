@@ -13,10 +13,7 @@ pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
     front::build()?;
     let folder = tree::target().join("dataset");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    tree::renew(&folder)?;
     let script = folder.join("check.py");
     fs::write(&script, include_str!("dataset.py")).with_context(|| tree::shown(&script))?;
     run(Command::new(python).arg(&script).arg(front::program()).arg(&folder))?;

@@ -4,8 +4,7 @@ use super::outcome::Outcome;
 use crate::executable::executables;
 use crate::process::run;
 use crate::tree;
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::Result;
 use std::process::Command;
 
 pub fn check() -> Result<Outcome> {
@@ -14,10 +13,7 @@ pub fn check() -> Result<Outcome> {
     let examples = executables(&["build", "--workspace", "--examples"])?;
     for example in &examples {
         let folder = tree::target().join("check/examples").join(&example.name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
-        }
-        fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+        tree::renew(&folder)?;
         run(Command::new(&example.path).current_dir(&folder))?;
     }
     Ok(Outcome::Counted(format!("{} examples", examples.len())))

@@ -20,10 +20,7 @@ pub fn check() -> Result<Outcome> {
     front::build()?;
     let convert = tree::target().join("debug/examples/convert_audio");
     let folder = tree::target().join("check/formats");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    tree::renew(&folder)?;
     let python = venv::python(PACKAGES)?;
     for (name, text) in SCRIPTS {
         let script = folder.join(name);

@@ -19,9 +19,7 @@ pub fn check() -> Result<Outcome> {
         recorded.keys().filter(|path| !present.contains_key(*path)).map(|path| format!("golden/{path}: missing")),
     );
     if !wrong.is_empty() {
-        for line in &wrong {
-            println!("{line}");
-        }
+        wrong.iter().for_each(|line| println!("{line}"));
         bail!(
             "{} golden files differ from the manifest; `cargo xtask golden` rewrites it when the change is intended",
             wrong.len()

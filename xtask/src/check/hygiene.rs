@@ -1,6 +1,6 @@
 //! Rules for tracked files, one source file per rule. A rule returns one line for each violation.
 
-mod budget;
+mod call;
 mod dependency;
 mod figure;
 mod flag;
@@ -12,7 +12,6 @@ mod room;
 mod rust;
 mod safety;
 mod size;
-mod thread;
 mod word;
 
 use super::outcome::Outcome;
@@ -37,11 +36,10 @@ const RULES: &[Rule] = &[
     flag::problems,
     room::problems,
     dependency::problems,
-    budget::problems,
+    call::problems,
     safety::problems,
     golden::problems,
     link::problems,
-    thread::problems,
     figure::problems,
 ];
 
@@ -52,9 +50,7 @@ pub fn check() -> Result<Outcome> {
     let files = tracked()?;
     let wrong: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
     if !wrong.is_empty() {
-        for line in &wrong {
-            println!("{line}");
-        }
+        wrong.iter().for_each(|line| println!("{line}"));
         bail!("{} places: {}", wrong.len(), wrong[0]);
     }
     Ok(Outcome::Counted(format!("{} text files", files.len())))

@@ -24,9 +24,7 @@ pub fn check() -> Result<Outcome> {
     let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
     let wrong: Vec<String> = packages.iter().filter_map(|package| rules.problem(package)).collect();
     if !wrong.is_empty() {
-        for line in &wrong {
-            println!("{line}");
-        }
+        wrong.iter().for_each(|line| println!("{line}"));
         bail!("{} packages break deny.toml: {}", wrong.len(), wrong[0]);
     }
     Ok(Outcome::Counted(format!("{} packages", packages.len())))

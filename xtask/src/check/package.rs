@@ -41,9 +41,7 @@ fn members() -> Result<Vec<String>> {
 /// Unpacks the library and its siblings beside each other and builds it from there.
 fn build(folder: &Path) -> Result<()> {
     let place = folder.join("unpacked");
-    if place.exists() {
-        fs::remove_dir_all(&place).with_context(|| tree::shown(&place))?;
-    }
+    tree::remove(&place)?;
     fs::create_dir_all(&place).with_context(|| tree::shown(&place))?;
     let unpack = |name: &str| -> Result<PathBuf> {
         let stem = format!("{name}-{}", env!("CARGO_PKG_VERSION"));

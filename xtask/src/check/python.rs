@@ -118,9 +118,7 @@ pub fn assemble() -> Result<PathBuf> {
     front::build()?;
     let folder = tree::target().join("python");
     let package = folder.join("melisma");
-    if package.exists() {
-        fs::remove_dir_all(&package).with_context(|| tree::shown(&package))?;
-    }
+    tree::remove(&package)?;
     let source = tree::root().join("crates/melisma-py/python/melisma");
     for path in tree::files(&source)? {
         let target = package.join(path.strip_prefix(&source)?);
@@ -139,9 +137,7 @@ pub fn check_long() -> Result<Outcome> {
     let python = venv::python(LONG)?;
     let source = tree::root().join("crates/melisma-py");
     let wheels = tree::target().join("wheel");
-    if wheels.exists() {
-        fs::remove_dir_all(&wheels).with_context(|| tree::shown(&wheels))?;
-    }
+    tree::remove(&wheels)?;
     let pip = |verb: &str| {
         let mut command = Command::new(&python);
         command.args(["-m", "pip", verb, "--quiet", "--disable-pip-version-check", "--no-deps"]);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::folder::Folder;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::Inputs;
 use melisma::random::Lcg32;
@@ -16,9 +17,6 @@ pub(crate) struct Corpus {
     folder: Arc<Folder>,
     pub(crate) inputs: Inputs,
 }
-
-/// A temporary folder, removed on drop.
-struct Folder(PathBuf);
 
 impl Corpus {
     /// `n_files` WAV files of ten seconds each, in the temporary folder or in shared memory.
@@ -43,11 +41,9 @@ impl Corpus {
             None if in_shared_memory && Path::new("/dev/shm").is_dir() => PathBuf::from("/dev/shm"),
             None => std::env::temp_dir(),
         };
-        let folder = base.join(format!("melisma-bench-{}-{n_files}", std::process::id()));
-        let place = folder.join("w");
-        std::fs::create_dir_all(&place).map_err(|error| Error::io(place.display(), error))?;
-        // From here on the folder is removed on every path.
-        let folder = Arc::new(Folder(folder));
+        let folder = Arc::new(Folder::create_in(&base, &n_files.to_string())?);
+        let place = folder.0.join("w");
+        std::fs::create_dir(&place).map_err(|error| Error::io(place.display(), error))?;
         let n_threads = melisma::runtime::device::available_threads();
         let write = |thread: usize| {
             (thread..n_files).step_by(n_threads).try_for_each(|index| {
@@ -88,12 +84,5 @@ impl Corpus {
     /// Bytes of samples in a file.
     pub(crate) fn sample_bytes(&self) -> f64 {
         f64::from(RATE) * 10.0 * 2.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A drop cannot report errors, and the folder is temporary.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,6 +1,5 @@
 //! Each technique of the builder, on and off.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use half::f16;
@@ -12,6 +11,7 @@ use super::{Place, RUNS, Row, of_times, options, run, run_with};
 use crate::{Peer, Plan, measure};
 use melisma::audio::Reads;
 use melisma::dataset::{Conversion, Outcome, Streams, Techniques, Writes};
+use melisma::lock::Mutex;
 use melisma::mel::{Config, OutputPrecision};
 use melisma::runtime::device::{Device, Queue};
 use melisma::{Error, Result};
@@ -26,57 +26,58 @@ const FILES: usize = 8000;
 pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let corpus = &corpus.first(FILES);
     let on = Techniques::default();
+    let batch = |n| Techniques { segments_per_buffer: Some(n), ..on };
     let mut cases: Vec<Case> = vec![
-        ("batched conversion", on, vec![("file by file", on.with_conversion(Conversion::PerFile))]),
+        ("batched conversion", on, vec![("file by file", Techniques { conversion: Conversion::PerFile, ..on })]),
         (
             "direct reads",
             on,
             vec![
-                ("by way of a buffer", on.with_reads(Reads::Buffered)),
-                ("mapped with madvise", on.with_reads(Reads::Mapped)),
+                ("by way of a buffer", Techniques { reads: Reads::Buffered, ..on }),
+                ("mapped with madvise", Techniques { reads: Reads::Mapped, ..on }),
             ],
         ),
         (
             "writes without a copy",
             on,
             vec![
-                ("copied", on.with_writes(Writes::Copied)),
-                ("direct", on.with_writes(Writes::Direct)),
-                ("mapped", on.with_writes(Writes::Mapped)),
+                ("copied", Techniques { writes: Writes::Copied, ..on }),
+                ("direct", Techniques { writes: Writes::Direct, ..on }),
+                ("mapped", Techniques { writes: Writes::Mapped, ..on }),
             ],
         ),
         (
             // Slots of several rows, because a single row cannot be made smaller.
             "recovery from too little memory",
-            on.with_segments_per_buffer(8),
-            vec![("once", on.with_segments_per_buffer(8).with_fail_launch(5))],
+            batch(8),
+            vec![("once", Techniques { fail_launch: Some(5), ..batch(8) })],
         ),
         (
             "segments_per_buffer by bytes",
             on,
-            [("1", 1), ("8", 8), ("128", 128)].map(|(name, n)| (name, on.with_segments_per_buffer(n))).to_vec(),
+            [("1", 1), ("8", 8), ("128", 128)].map(|(name, n)| (name, batch(n))).to_vec(),
         ),
     ];
     if matches!(place.device, Device::Cuda(_)) {
         cases.extend([
-            ("pinned buffers", on, vec![("off", on.with_pinned(false))]),
+            ("pinned buffers", on, vec![("off", Techniques { pinned: false, ..on })]),
             (
                 "a stream per thread",
                 on,
                 vec![
-                    ("copies and compute on streams of their own", on.with_streams(Streams::Split)),
-                    ("one for all", on.with_streams(Streams::One)),
+                    ("copies and compute on streams of their own", Techniques { streams: Streams::Split, ..on }),
+                    ("one for all", Techniques { streams: Streams::One, ..on }),
                 ],
             ),
             (
                 "buffers_in_flight of 1",
                 on,
-                [("2", 2), ("3", 3)].map(|(name, n)| (name, on.with_buffers_in_flight(n))).to_vec(),
+                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { buffers_in_flight: n, ..on })).to_vec(),
             ),
             (
                 "autosize_gpu_batch of 8192 segments",
-                on.with_segments_per_buffer(8192),
-                vec![("off, as many as by bytes", on.with_autosize_gpu_batch(false))],
+                batch(8192),
+                vec![("off, as many as by bytes", Techniques { autosize_gpu_batch: false, ..on })],
             ),
         ]);
     }
@@ -126,11 +127,7 @@ fn counters() -> Option<Row> {
     let of_atomic = count(&|| {
         atomic.fetch_add(1, Relaxed);
     });
-    let of_lock = count(&|| {
-        if let Ok(mut n) = locked.lock() {
-            *n += 1;
-        }
-    });
+    let of_lock = count(&|| *locked.lock() += 1);
     let amount = (COUNTS * threads as u64) as f64 / 1e6;
     let mut row = of_atomic.rate("dataset/atomic counters", "M/s", amount);
     row.peers.push(Peer { name: "behind a lock".to_owned(), median: amount / of_lock.median });

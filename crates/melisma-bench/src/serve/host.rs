@@ -3,13 +3,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::{Device, Error, Place, Result, Row};
 use melisma::ErrorKind;
+use melisma::lock::Mutex;
 use melisma::runtime::machine::resident_bytes_of;
 
 /// How long it may take to load and measure a model, and to compile its kernels on a GPU.
@@ -84,7 +85,7 @@ impl Host {
                 return Ok(());
             }
             if start.elapsed() > READY || !matches!(self.child.try_wait(), Ok(None)) {
-                return Err(failed(&self.said.lock().unwrap_or_else(PoisonError::into_inner)));
+                return Err(failed(&self.said.lock()));
             }
             std::thread::sleep(POLL);
         }
@@ -147,7 +148,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
 fn drain(lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         for line in lines.lines().map_while(std::result::Result::ok) {
-            *said.lock().unwrap_or_else(PoisonError::into_inner) = line;
+            *said.lock() = line;
         }
     });
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use melisma_kernels::Budget;
 
-use super::{Device, Folder, Place, Result};
+use super::{Device, Place, Result, model_folder};
+use crate::folder::Folder;
 use melisma::Context;
 use melisma::snac::{Config, Engine, EngineOptions, Model};
 
@@ -27,7 +28,7 @@ impl Subject {
 
     /// The published 24 kHz shape with random weights.
     pub(super) fn full_size(device: &Device) -> Result<Self> {
-        let folder = Folder::of_model("serve", &Config::snac_24khz())?;
+        let folder = model_folder("serve", &Config::snac_24khz())?;
         let source = folder.path();
         let model = Arc::new(Model::open_in(&Context::on(device.clone(), Budget::unlimited())?, &source)?);
         Ok(Self { label: "24khz", source, model, _folder: Some(folder) })

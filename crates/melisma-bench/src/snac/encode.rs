@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::file::Folder;
+use super::file::model_folder;
 use super::{Figures, Peer, Place, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
+use crate::folder::Folder;
 use melisma::Result;
 use melisma::snac::noise::fill_normal;
 use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId};
@@ -71,7 +72,7 @@ struct Bench<'a> {
 /// Our rows with their peers, and the share of equal codes.
 fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
     let device = place.device;
-    let folder = Folder::of_model(shape.label, &shape.config)?;
+    let folder = model_folder(shape.label, &shape.config)?;
     let rig = Rig::new(device)?;
     let model = Arc::new(Model::open_in(&rig.0, &folder.path())?);
     let bench = Bench { shape, model, samples: sound(shape) };

@@ -1,19 +1,19 @@
 //! Writes and opens a full-size checkpoint with random weights.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
 
 use super::{Plan, Rig, Row, SEED, measure};
+use crate::folder::Folder;
 use melisma::snac::noise::fill_normal;
 use melisma::snac::{Config, Model};
 use melisma::{Error, ErrorKind, Result};
 
 /// The time from a file to a model that is ready to decode.
 pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
-    let folder = Folder::of_model("load", &Config::snac_24khz())?;
+    let folder = model_folder("load", &Config::snac_24khz())?;
     let source = folder.path();
     let mut outcome = Ok(());
     let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
@@ -23,35 +23,12 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     Ok(vec![measured.seconds("snac/load")])
 }
 
-/// A temporary folder, removed on drop.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    /// A folder with a model of this shape and random weights, the same on every run.
-    pub(crate) fn of_model(name: &str, config: &Config) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("melisma-bench-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| Error::io(path.display(), error))?;
-        let folder = Self(path);
-        folder.write("config.json", config_json(config).as_bytes())?;
-        folder.write("model.safetensors", &checkpoint(config)?)?;
-        Ok(folder)
-    }
-
-    pub(crate) fn path(&self) -> String {
-        self.0.display().to_string()
-    }
-
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).map_err(|error| Error::io(path.display(), error))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A drop cannot report errors, and the folder is temporary.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder with a model of this shape and random weights, the same on every run.
+pub(crate) fn model_folder(name: &str, config: &Config) -> Result<Folder> {
+    let folder = Folder::create(name)?;
+    folder.write("config.json", config_json(config).as_bytes())?;
+    folder.write("model.safetensors", &checkpoint(config)?)?;
+    Ok(folder)
 }
 
 fn config_json(config: &Config) -> String {

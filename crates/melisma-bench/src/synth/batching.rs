@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{RATE, Row, beside, cpu_seconds, of_times};
 use melisma::Result;
-use melisma::synth::{Chord, Engine, EngineConfig, Path, Phrase, PhraseRenderer};
+use melisma::synth::{Chord, Engine, EngineConfig, Phrase, PhraseRenderer};
 
 const SECONDS: f64 = 4.0;
 
@@ -33,7 +33,7 @@ impl Sequential {
     fn new() -> Result<Self> {
         let buffers =
             || [vec![0.0; (SECONDS * f64::from(RATE)) as usize], vec![0.0; (SECONDS * f64::from(RATE)) as usize]];
-        let config = EngineConfig::default().with_max_voices(1).with_path(Path::Single);
+        let config = EngineConfig::default().with_max_voices(1);
         Ok(Self { engine: Engine::new(config)?, note: buffers(), mix: buffers() })
     }
 
@@ -51,7 +51,7 @@ impl Sequential {
             let mut done = 0;
             while done < len && (engine.active() > 0 || done == 0) {
                 let n = 4800.min(len - done);
-                engine.render(&mut left[done..done + n], &mut right[done..done + n]);
+                engine.render_singly(&mut left[done..done + n], &mut right[done..done + n]);
                 done += n;
             }
             for (mix, note) in mix.iter_mut().zip([&left[..done], &right[..done]]) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress, slots};
+use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress};
 use melisma::text::{count, realtime, size};
 use melisma::{Error, ErrorKind, Result};
 
@@ -106,7 +106,7 @@ impl<'a> Flow<'a> {
             sink,
             bar: ProgressBar::hidden(),
             pending: Codes::empty(config),
-            frame_codes: slots(config).len(),
+            frame_codes: config.n_slots(),
             n_samples: 0,
             n_frameless: 0,
             gap_samples: 0,

@@ -2,9 +2,10 @@
 
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use melisma::audio::{self, Format, Writer};
+use melisma::lock::Mutex;
 use melisma::output::{self, Existing, OutputFile};
 use melisma::{Error, ErrorKind, Result};
 
@@ -80,7 +81,7 @@ impl Sink {
         let is_seekable = place.is_seekable();
         let state = Arc::new(Mutex::new(State::Opened(place)));
         let at_interrupt = Arc::clone(&state);
-        interrupt::keep_with(move || if is_seekable { locked(&at_interrupt).keep(layout) } else { None });
+        interrupt::keep_with(move || if is_seekable { at_interrupt.lock().keep(layout) } else { None });
         Self { name, is_seekable, state, layout }
     }
 
@@ -89,12 +90,12 @@ impl Sink {
         if samples.is_empty() {
             return Ok(());
         }
-        locked(&self.state).write(self.layout, samples).map_err(|error| self.failed(error))
+        self.state.lock().write(self.layout, samples).map_err(|error| self.failed(error))
     }
 
     /// Flushes everything to the reader of the pipe.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = match &mut *locked(&self.state) {
+        let flushed = match &mut *self.state.lock() {
             State::Writing { writer, .. } => writer.flush(),
             State::Opened(_) | State::Ended => Ok(()),
         };
@@ -104,7 +105,7 @@ impl Sink {
     /// Finishes the file and gives it its name.
     pub fn finish(self) -> Result<()> {
         let writer = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             state.write(self.layout, &[]).map_err(|error| self.failed(error))?;
             state.take()
         };
@@ -121,12 +122,8 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         // The signal thread shares the state, so ending it here removes an unfinished file at once.
-        *locked(&self.state) = State::Ended;
+        *self.state.lock() = State::Ended;
     }
-}
-
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -8,7 +8,7 @@ use melisma::fidelity::Meter;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Needed};
 use melisma::snac::tokens::Format;
-use melisma::snac::{Config, EncodeEngine, Engine, Recorder, slots};
+use melisma::snac::{Config, EncodeEngine, Engine, Recorder};
 use melisma::{Error, ErrorKind, Result};
 
 use super::flow::{self, Flow};
@@ -101,7 +101,7 @@ impl Need<'_> {
             }
         }
         let n_frames = stream.n_samples().unwrap_or(0).div_ceil(config.frame_len() as u64);
-        let codes = n_frames * slots(config).len() as u64 * written.code_bytes();
+        let codes = n_frames * config.n_slots() as u64 * written.code_bytes();
         needed.host += loaded_bytes(&args.model) + stream.bytes() + waiting + codes;
         Ok(needed)
     }

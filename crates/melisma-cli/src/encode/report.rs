@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use melisma::snac::slots;
 use melisma::text::{count, duration};
 use serde_json::{Value, json};
 
@@ -28,7 +27,7 @@ impl Report<'_> {
     }
 
     fn n_tokens(&self) -> u64 {
-        self.outcome.n_frames * slots(self.codec.model.config()).len() as u64
+        self.outcome.n_frames * self.codec.model.config().n_slots() as u64
     }
 
     /// The signal-to-noise ratio and the limit, if the ratio is below it. Silence has no ratio.

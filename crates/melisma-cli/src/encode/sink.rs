@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use melisma::lock::Mutex;
 use melisma::output::{self, OutputFile};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Reservation;
@@ -64,7 +65,7 @@ impl<'a> Sink<'a> {
         if let Written::Text(text) = written {
             sink.put(text.start(model)?.as_bytes(), 0)?;
             let at_interrupt = Arc::clone(&sink.state);
-            interrupt::keep_with(move || locked(&at_interrupt).keep());
+            interrupt::keep_with(move || at_interrupt.lock().keep());
         }
         Ok(sink)
     }
@@ -87,12 +88,12 @@ impl<'a> Sink<'a> {
         if let Written::List(list) = self.written {
             self.put(&list.bytes(self.model, &self.codes)?, 0)?;
         }
-        let place = locked(&self.state).place.take();
+        let place = self.state.lock().place.take();
         place.map_or(Ok(()), Place::commit)
     }
 
     fn put(&self, bytes: &[u8], n_frames: u64) -> Result<()> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let Some(place) = &mut state.place else {
             return Err(Error::new(ErrorKind::Io, "the output was closed by an earlier failure"));
         };
@@ -106,12 +107,8 @@ impl<'a> Sink<'a> {
 impl Drop for Sink<'_> {
     fn drop(&mut self) {
         // The signal thread shares the state, so ending it here removes an unfinished file at once.
-        locked(&self.state).place = None;
+        self.state.lock().place = None;
     }
-}
-
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -26,30 +26,27 @@ pub trait Vector: Float {
     unsafe fn store(self, to: *mut f32);
 }
 
+/// Methods that are one expression: `unsafe` like the trait's, and always inlined.
+macro_rules! inlined {
+    ($(
+        $name:ident$(<const $bits:ident: u32>)?($($parameter:tt $(: $type:ty)?),*) -> $result:ty = $value:expr;
+    )+) => { $(
+        #[inline(always)]
+        unsafe fn $name$(<const $bits: u32>)?($($parameter $(: $type)?),*) -> $result {
+            $value
+        }
+    )+ };
+}
+pub(crate) use inlined;
+
 impl Float for f32 {
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        value
-    }
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        self + other
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        self - other
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        self * other
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-        f32::mul_add(self, a, b)
-    }
-    #[inline(always)]
-    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
-        f32::mul_add(-self, a, b)
+    inlined! {
+        splat(value: f32) -> Self = value;
+        add(self, other: Self) -> Self = self + other;
+        sub(self, other: Self) -> Self = self - other;
+        mul(self, other: Self) -> Self = self * other;
+        mul_add(self, a: Self, b: Self) -> Self = f32::mul_add(self, a, b);
+        neg_mul_add(self, a: Self, b: Self) -> Self = f32::mul_add(-self, a, b);
     }
 }
 

@@ -6,10 +6,12 @@
 //! need no more than fork and join on a fixed set of threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+use crate::lock::{Condvar, Mutex};
 
 /// Spins before a waiting thread sleeps: about 50 us. The jobs of a model follow each other within
 /// a few microseconds, and waking a thread takes longer than many jobs.
@@ -51,19 +53,15 @@ fn spin(ready: impl Fn() -> bool) -> bool {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn serve(&self, worker: usize) {
         let mut seen = 0;
         loop {
             spin(|| self.epoch.load(Acquire) != seen);
             let job = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 while self.epoch.load(Relaxed) == seen && !state.stop {
                     state.n_asleep += 1;
-                    state = self.start.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = self.start.wait(state);
                     state.n_asleep -= 1;
                 }
                 if state.stop {
@@ -74,16 +72,16 @@ impl Shared {
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| job.map(|job| job(worker))));
             if outcome.is_err() {
-                self.lock().panicked = true;
+                self.state.lock().panicked = true;
             }
-            if self.busy.fetch_sub(1, Release) == 1 && self.lock().is_caller_asleep {
+            if self.busy.fetch_sub(1, Release) == 1 && self.state.lock().is_caller_asleep {
                 self.done.notify_one();
             }
         }
     }
 
     fn begin(&self, job: Job, n_helpers: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.job = Some(job);
         self.busy.store(n_helpers, Relaxed);
         self.epoch.fetch_add(1, Release);
@@ -97,10 +95,10 @@ impl Shared {
     /// Waits for all helpers; returns whether one panicked.
     fn end(&self) -> bool {
         spin(|| self.busy.load(Acquire) == 0);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while self.busy.load(Acquire) > 0 {
             state.is_caller_asleep = true;
-            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.done.wait(state);
             state.is_caller_asleep = false;
         }
         state.job = None;
@@ -137,7 +135,7 @@ impl Workers {
     /// Calls `task(worker, index)` once for every index below `n_tasks`, on all threads, and
     /// returns when all are done. Any worker may get any index.
     pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize, usize) + Sync) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         if self.helpers.is_empty() || n_tasks <= 1 {
             return (0..n_tasks).for_each(|index| task(0, index));
         }
@@ -167,7 +165,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.lock().stop = true;
+        self.shared.state.lock().stop = true;
         self.shared.start.notify_all();
         for helper in self.helpers.drain(..) {
             // `run` already reported a helper's panic.

@@ -22,4 +22,5 @@ mod snake;
 pub mod step;
 #[cfg(test)]
 mod streams;
+pub mod strided;
 pub mod upsample;

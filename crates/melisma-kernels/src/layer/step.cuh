@@ -127,6 +127,17 @@ struct Snake {
   }
 };
 
+// `Shape` of the layers with a stride: half of a column's inputs is padded to `padded`, a multiple of a chunk.
+struct Strided {
+  Step step;
+  Timeline timeline;
+  Memory memory;
+  Snake snake;
+  const float *x, *bias;
+  float *z, *y;
+  u32 n_columns, n_in, n_out, stride, padded;
+};
+
 // z = S(x), `[n_rows, n]`. Grid: x over channels, y over rows.
 __device__ __forceinline__ void snake_rows(const Snake& constants, const float* x, float* z, u32 n_rows, u32 n) {
   const u32 c = blockIdx.x * blockDim.x + threadIdx.x;

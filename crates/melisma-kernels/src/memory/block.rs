@@ -2,9 +2,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::cuda::{Address, Cuda, InFlight};
+use crate::lock::{Mutex, MutexGuard};
 use crate::{Budget, Error, ErrorKind, Remedy, Reservation, Result, Space};
 
 /// Wide enough for every vector load and for a cache line.
@@ -56,7 +56,7 @@ impl Block {
 
     /// The copies that may still use this block.
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_flight.lock()
     }
 
     pub(super) fn host_pointer(&self) -> *mut u8 {

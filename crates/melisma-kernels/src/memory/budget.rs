@@ -6,8 +6,9 @@
 //! GPU use the same chips.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use crate::lock::Mutex;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The target of the events that report reservations to a trace; their field `bytes` holds the
@@ -159,7 +160,7 @@ impl Budget {
     /// Starts watching the peaks.
     pub fn watch(&self) -> Watch {
         let peaks = Arc::new(Space::ALL.map(|space| AtomicU64::new(self.usage(space).now)));
-        let mut watches = self.0.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = self.0.watches.lock();
         watches.retain(|watch| watch.strong_count() > 0);
         watches.push(Arc::downgrade(&peaks));
         Watch(peaks)
@@ -167,7 +168,7 @@ impl Budget {
 
     fn note(&self, space: Space) {
         let now = self.usage(space).now;
-        let watches = self.0.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let watches = self.0.watches.lock();
         for peaks in watches.iter().filter_map(Weak::upgrade) {
             peaks[space as usize].fetch_max(now, Relaxed);
         }

@@ -1,8 +1,9 @@
 //! Bytes in one space: the storage under tensors and pools.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::device::cuda::{Address, Cuda, InFlight};
+use crate::lock::MutexGuard;
 use crate::memory::block::Block;
 use crate::memory::shelf::Shelves;
 use crate::memory::view::{CudaView, CudaViewMut};

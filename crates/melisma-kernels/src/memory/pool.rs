@@ -43,7 +43,7 @@ impl Pool {
     /// [`ErrorKind::Memory`] when the budget or the system refuses even after unused buffers were released.
     pub fn take(&self, len: usize) -> Result<Buffer> {
         let class = class_of(len)?;
-        let ready = self.0.lock()[class].free.pop();
+        let ready = self.0.classes.lock()[class].free.pop();
         let block = match ready {
             Some(block) => block,
             None => self.make(class)?,
@@ -60,7 +60,7 @@ impl Pool {
     /// As [`Pool::take`].
     pub fn prewarm(&self, len: usize, count: usize) -> Result<()> {
         let class = class_of(len)?;
-        while self.0.lock()[class].free.len() < count {
+        while self.0.classes.lock()[class].free.len() < count {
             let block = self.make(class)?;
             self.0.give_back(block);
         }
@@ -69,7 +69,7 @@ impl Pool {
 
     /// Releases every buffer that is not in use.
     pub fn trim(&self) {
-        for shelf in self.0.lock().iter_mut() {
+        for shelf in self.0.classes.lock().iter_mut() {
             shelf.made -= shelf.free.len();
             shelf.free.clear();
         }
@@ -83,7 +83,7 @@ impl Pool {
             }
             outcome => outcome?,
         };
-        let mut classes = self.0.lock();
+        let mut classes = self.0.classes.lock();
         let shelf = &mut classes[class];
         shelf.made += 1;
         let room = shelf.made - shelf.free.len();

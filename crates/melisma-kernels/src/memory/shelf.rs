@@ -1,8 +1,7 @@
 //! The free blocks of a pool, by size class.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::device::cuda::Cuda;
+use crate::lock::Mutex;
 use crate::memory::block::Block;
 use crate::{Budget, Error, ErrorKind, Result, Space};
 
@@ -16,7 +15,7 @@ pub(crate) struct Shelves {
     space: Space,
     cuda: Option<Cuda>,
     budget: Budget,
-    classes: Mutex<Vec<Shelf>>,
+    pub(super) classes: Mutex<Vec<Shelf>>,
 }
 
 /// The free blocks of one class, and the number of blocks of that class in total.
@@ -32,10 +31,6 @@ impl Shelves {
         Self { space, cuda, budget, classes: Mutex::new(classes) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Shelf>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn allocate(&self, capacity: usize) -> Result<Block> {
         match (self.space, &self.cuda) {
             (Space::Pinned, Some(cuda)) => Block::pinned(cuda, &self.budget, capacity),
@@ -46,7 +41,7 @@ impl Shelves {
 
     pub(super) fn give_back(&self, block: Block) {
         if let Ok(class) = class_of(block.capacity) {
-            self.lock()[class].free.push(block);
+            self.classes.lock()[class].free.push(block);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! A queue on the CPU: worker threads with their scratch memory.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disjoint::Disjoint;
 use crate::device::Cpu;
 use crate::device::workers::Workers;
+use crate::lock::{Mutex, MutexGuard};
 use crate::{Budget, Buffer, Result, Space};
 
 /// Threads of this process, and scratch memory for kernels.
@@ -81,10 +82,10 @@ impl CpuQueue {
         task: impl Fn(&mut [f32], usize) + Sync,
     ) -> Result<()> {
         for scratch in &self.inner.scratch[1..] {
-            lock(scratch).grow(&self.inner.budget, len)?;
+            scratch.lock().grow(&self.inner.budget, len)?;
         }
         self.run_on_workers(n_tasks, |worker, index| {
-            if let Ok(floats) = lock(&self.inner.scratch[worker + 1]).floats(len) {
+            if let Ok(floats) = self.inner.scratch[worker + 1].lock().floats(len) {
                 task(floats, index);
             }
         });
@@ -94,14 +95,14 @@ impl CpuQueue {
     /// Floats of scratch that the budget allows in total, including those already held.
     pub(crate) fn scratch_room(&self) -> usize {
         let held: usize =
-            self.inner.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
+            self.inner.scratch.iter().map(|scratch| scratch.lock().0.as_ref().map_or(0, Buffer::len)).sum();
         let free = usize::try_from(self.inner.budget.free(Space::Host)).unwrap_or(usize::MAX);
         free.saturating_add(held) / size_of::<f32>()
     }
 
     /// `len` floats that all workers share, held until the guard is dropped.
     pub(crate) fn shared_scratch(&self, len: usize) -> Result<MutexGuard<'_, Scratch>> {
-        let mut scratch = lock(&self.inner.scratch[0]);
+        let mut scratch = self.inner.scratch[0].lock();
         scratch.grow(&self.inner.budget, len)?;
         Ok(scratch)
     }
@@ -134,10 +135,6 @@ impl Scratch {
             None => Ok(&mut []),
         }
     }
-}
-
-fn lock(scratch: &Mutex<Scratch>) -> MutexGuard<'_, Scratch> {
-    scratch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! A queue on a GPU: copies, launches and scratch memory on one stream.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::device::cuda::bindings::driver::{result as driver, sys};
 use crate::device::cuda::{Address, Cuda, DeviceSpan, Event, Function, Stream, Timer, Timing, failed};
+use crate::lock::Mutex;
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 
 /// A stream of a GPU. Clones are the same stream.
@@ -139,7 +140,7 @@ impl CudaQueue {
     pub(crate) fn scratch<const N: usize>(&self, lengths: [usize; N]) -> Result<[Address; N]> {
         let padded = lengths.map(scratch_bytes);
         let total = padded.iter().sum();
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = self.scratch.lock();
         if scratch.last().map_or(0, Buffer::len) < total {
             scratch.push(Buffer::device(self.cuda(), &self.budget, total)?);
         }

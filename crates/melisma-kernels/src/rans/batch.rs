@@ -2,12 +2,12 @@
 //! device memory.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use super::cuda::{self, OnCuda};
 use super::decode::Decoder;
 use super::job::{Job, Status};
 use super::record::MAX_TILE_LEN;
+use crate::lock::Mutex;
 use crate::memory::view::check_len;
 use crate::queue::{CpuQueue, OnDevice, Pair, kernel_span};
 use crate::{Budget, Cpu, Device, Error, Isa, Queue, Result, View, ViewMut};
@@ -133,7 +133,7 @@ struct OnCpu<'a> {
 impl OnCpu<'_> {
     fn run(&self, queue: &CpuQueue, packed: &[u8], out: &mut [u8], status: &mut [i32]) {
         let isa = self.isa;
-        let lock = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.decoders.lock();
         let (out, status) = (Mutex::new(out), Mutex::new(status));
         queue.run(self.jobs.len(), |index| {
             let (mut decoder, mut tile) = lock().pop().unwrap_or_else(|| (Decoder::new(isa), Vec::new()));
@@ -143,13 +143,13 @@ impl OnCpu<'_> {
             let decoded = decoder.try_decode(job.split, job.number, &job.tile, record, &mut tile);
             let outcome = decoded.map_or_else(|fault| fault.status, |()| Status::Whole);
             if outcome == Status::Whole {
-                let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut out = out.lock();
                 for (row, bytes) in tile.chunks(job.row_len.max(1) as usize).enumerate() {
                     let at = (job.out + row as u64 * job.row_step) as usize;
                     out[at..at + bytes.len()].copy_from_slice(bytes);
                 }
             }
-            status.lock().unwrap_or_else(PoisonError::into_inner)[index] = outcome as i32;
+            status.lock()[index] = outcome as i32;
             lock().push((decoder, tile));
         });
     }

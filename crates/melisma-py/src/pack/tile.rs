@@ -1,7 +1,6 @@
 //! `Encoder` and `Decoder`: single tiles, with tables and buffers that are used again.
 
-use std::sync::{Mutex, PoisonError};
-
+use melisma::lock::Mutex;
 use melisma::pack::{Decoder, Encoder, Split, Tile, split_of};
 use melisma::runtime::Isa;
 use melisma::{DType, Error, Result};
@@ -36,7 +35,7 @@ impl PyTileEncoder {
         let encoded = py.detach(|| -> Result<Vec<u8>> {
             let mut out = vec![0; Tile::STORED];
             let split = split(dtype)?;
-            let mut encoder = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut encoder = self.encoder.lock();
             let tile = encoder.encode(split, number, elements, &mut out)?;
             out[..Tile::STORED].copy_from_slice(&tile.to_bytes());
             Ok(out)
@@ -73,7 +72,7 @@ impl PyTileDecoder {
                 || Error::truncated(format!("{} bytes; an encoded tile has at least {}", blob.len(), Tile::STORED));
             let (entry, record) = blob.split_first_chunk::<{ Tile::STORED }>().ok_or_else(short)?;
             let split = split(dtype)?;
-            let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut decoder = self.decoder.lock();
             decoder.decode(split, number, &Tile::from_bytes(entry), record, out)
         })
         .map_err(raise)

@@ -1,7 +1,8 @@
 //! `Codec`: a model on a device, and its engines.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use melisma::lock::Mutex;
 use melisma::snac::{Codes, EncodeEngine, Engine, EngineOptions, Model};
 use melisma::{Device, Error, ErrorKind, Result};
 use numpy::PyReadonlyArray1;
@@ -178,7 +179,7 @@ impl<E> Slot<E> {
         make: impl FnOnce() -> Result<E>,
         work: impl FnOnce(Option<&mut E>) -> PyResult<R>,
     ) -> PyResult<R> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock();
         let engine = match slot.take() {
             Some(engine) => engine,
             None => match make() {

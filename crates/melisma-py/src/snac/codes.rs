@@ -21,7 +21,7 @@ impl Given<'_> {
     pub fn codes(&self, config: &Config) -> PyResult<Codes> {
         match self {
             Self::Frames(frames) => {
-                let [slots, width] = [config.frame_codes().sum(), frames.shape()[1]];
+                let [slots, width] = [config.n_slots(), frames.shape()[1]];
                 if width != slots {
                     let message = format!("codes of shape {:?}; frames of this model are [n, {slots}]", frames.shape());
                     return Err(raise(Error::invalid(message)));

@@ -1,7 +1,6 @@
 //! Samples to codes: whole clips and streams.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use melisma::lock::Mutex;
 use melisma::snac::tokens::Text;
 use melisma::snac::{Codes, EncodeEngine, Recorder, StreamId};
 use melisma::{Error, Result};
@@ -147,7 +146,7 @@ impl PyStreamEncoder {
     #[pyo3(name = "_push")]
     fn push<'py>(&self, py: Python<'py>, samples: PyReadonlyArray1<'py, f32>) -> PyResult<Bound<'py, PyList>> {
         let (open, samples, made) = (self.open.get()?, samples.as_slice()?, self.encoder.get().made.get()?);
-        let codes = py.detach(|| match lock(open).as_mut() {
+        let codes = py.detach(|| match open.lock().as_mut() {
             Some(path) => path.push(made, samples),
             None => Err(raise(finished())),
         })?;
@@ -160,13 +159,9 @@ impl PyStreamEncoder {
     ///     The last codes, [n] for each level.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open.get()?;
-        let codes = py.detach(|| lock(open).take().ok_or_else(finished)?.finish());
+        let codes = py.detach(|| open.lock().take().ok_or_else(finished)?.finish());
         levels(py, &codes.map_err(raise)?)
     }
-}
-
-fn lock(open: &Mutex<Option<Path>>) -> MutexGuard<'_, Option<Path>> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn finished() -> Error {

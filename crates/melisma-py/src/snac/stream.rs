@@ -1,7 +1,6 @@
 //! `StreamDecoder`: tokens to samples while they come.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use melisma::lock::Mutex;
 use melisma::snac::tokens::{Format, Reader};
 use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Player, StreamId};
 use melisma::{Error, Result};
@@ -24,6 +23,7 @@ const PIECE_FRAMES: usize = 8;
 #[pyclass(name = "StreamDecoder", module = "melisma.snac", frozen, subclass)]
 pub struct PyStreamDecoder {
     decoder: Py<PyCodec>,
+    /// Locked by detached threads only: a holder may wait for the interpreter.
     open: Local<Mutex<Open>>,
 }
 
@@ -102,7 +102,7 @@ impl PyStreamDecoder {
     ///     float32 [samples].
     fn peek<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let open = self.open.get()?;
-        let samples = py.detach(|| match lock(open).alive()? {
+        let samples = py.detach(|| match open.lock().alive()? {
             Path::Engine(engine, stream) => engine.peek(*stream),
             Path::Reference(player) => player.peek(),
         });
@@ -116,7 +116,7 @@ impl PyStreamDecoder {
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let open = self.open.get()?;
         let samples = py.detach(|| -> PyResult<Vec<f32>> {
-            let mut open = lock(open);
+            let mut open = open.lock();
             open.alive().map_err(raise)?;
             let last = open.reader.finish().map_err(raise)?;
             let mut samples = open.decode(last.frames())?;
@@ -134,14 +134,14 @@ impl PyStreamDecoder {
     #[getter]
     fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open.get()?;
-        Ok(py.detach(|| lock(open).player.is_none()))
+        Ok(py.detach(|| open.lock().player.is_none()))
     }
 
     /// The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames.
     #[getter]
     fn ledger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let open = self.open.get()?;
-        let ledger = py.detach(|| lock(open).reader.ledger());
+        let ledger = py.detach(|| open.lock().reader.ledger());
         let account = PyDict::new(py);
         account.set_item("accepted", ledger.accepted)?;
         account.set_item("rejected", ledger.rejected)?;
@@ -161,7 +161,7 @@ impl PyStreamDecoder {
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let open = self.open.get()?;
         let samples = py.detach(|| {
-            let mut open = lock(open);
+            let mut open = open.lock();
             let codes = frames(&mut open).map_err(raise)?;
             open.decode(codes.frames())
         })?;
@@ -189,11 +189,6 @@ impl Open {
         }
         Ok(samples)
     }
-}
-
-/// Call it detached: a holder may wait for the interpreter.
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse(format: &str) -> Result<Format> {

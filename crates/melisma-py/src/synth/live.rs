@@ -1,7 +1,6 @@
 //! `Stream`: live music.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use melisma::lock::Mutex;
 use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter, Style};
 use melisma::{Error, Result};
 use numpy::PyArray2;
@@ -22,6 +21,7 @@ const MAX_SAMPLES: usize = 1 << 28;
 #[pyclass(name = "Stream", module = "melisma.synth", frozen, subclass)]
 pub struct PyStream {
     rate: u32,
+    /// Locked by detached threads only: a holder may wait for the interpreter.
     open: Mutex<Open>,
 }
 
@@ -73,7 +73,7 @@ impl PyStream {
         let mut target = out::writable(&array)?;
         let (left, right) = target.as_slice_mut()?.split_at_mut(n);
         py.detach(|| -> PyResult<()> {
-            let (mut open, mut watch) = (self.lock(), Watch::new());
+            let (mut open, mut watch) = (self.open.lock(), Watch::new());
             for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
                 open.stream().map_err(raise)?.render(left, right);
                 watch.check()?;
@@ -91,7 +91,7 @@ impl PyStream {
     ///     value: Its new value.
     fn set(&self, py: Python<'_>, parameter: &str, value: f32) -> PyResult<()> {
         let parameter = named(parameter, Parameter::ALL, Parameter::name, "parameter").map_err(raise)?;
-        py.detach(|| self.lock().push(0, Action::Set { parameter, value })).map_err(raise)
+        py.detach(|| self.open.lock().push(0, Action::Set { parameter, value })).map_err(raise)
     }
 
     /// Starts a note.
@@ -116,7 +116,7 @@ impl PyStream {
         channel: u8,
     ) -> PyResult<u64> {
         let instrument = named(instrument, Instrument::ALL, Instrument::name, "instrument").map_err(raise)?;
-        py.detach(|| self.lock().start(|note| Action::Start { note, instrument, channel, key, velocity, pan }))
+        py.detach(|| self.open.lock().start(|note| Action::Start { note, instrument, channel, key, velocity, pan }))
             .map_err(raise)
     }
 
@@ -125,7 +125,7 @@ impl PyStream {
     /// Args:
     ///     note: What `note_on` returned; unknown numbers do nothing.
     fn note_off(&self, py: Python<'_>, note: u64) -> PyResult<()> {
-        py.detach(|| self.lock().push(0, Action::Release { note })).map_err(raise)
+        py.detach(|| self.open.lock().push(0, Action::Release { note })).map_err(raise)
     }
 
     /// Plays a note.
@@ -154,14 +154,7 @@ impl PyStream {
         }
         let note = self.note_on(py, instrument, key, velocity, pan, channel)?;
         let samples = (duration * f64::from(self.rate)).round().max(1.0) as u64;
-        py.detach(|| self.lock().push(samples, Action::Release { note })).map_err(raise)
-    }
-}
-
-impl PyStream {
-    /// Call it detached: a holder may wait for the interpreter.
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        py.detach(|| self.open.lock().push(samples, Action::Release { note })).map_err(raise)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use melisma::Result;
-use melisma::snac::{Codes, Config, Engine, Noise, StreamId, slots};
+use melisma::snac::{Codes, Config, Engine, Noise, StreamId};
 
 /// The share of the time that steps may take; the rest is for parsing, sending, and steps that take longer than those
 /// measured: at 0.73 one start in three admitted more streams than two shared CPUs could keep.
@@ -32,7 +32,7 @@ impl Capacity {
     /// # Errors
     /// The device fails.
     pub fn measure(engine: &mut Engine, config: &Config, max_streams: usize) -> Result<Self> {
-        let frame = Codes::from_frames(config, &vec![0; slots(config).len()])?;
+        let frame = Codes::from_frames(config, &vec![0; config.n_slots()])?;
         let period = period(config);
         let mut open: Vec<StreamId> = Vec::new();
         let mut measured = Vec::new();

@@ -16,10 +16,11 @@ mod stream;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::lock::{Condvar, Mutex};
 use melisma::runtime::device::Queue;
 use melisma::runtime::memory::Budget;
 use melisma::runtime::thread;
@@ -149,7 +150,7 @@ impl<E: StepEngine> Batcher<E> {
         let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
         let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
         let key = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             if state.is_stopping {
                 return None;
             }
@@ -178,18 +179,18 @@ impl<E: StepEngine> Batcher<E> {
 
     /// Frames that wait for their step.
     pub fn queue_depth(&self) -> usize {
-        self.shared.lock().schedule.waiting()
+        self.shared.state.lock().schedule.waiting()
     }
 
     /// What became of all frames so far.
     pub fn account(&self) -> Account {
-        self.shared.lock().schedule.account()
+        self.shared.state.lock().schedule.account()
     }
 }
 
 impl<E: StepEngine> Drop for Batcher<E> {
     fn drop(&mut self) {
-        self.shared.lock().is_stopping = true;
+        self.shared.state.lock().is_stopping = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has already failed its streams.
@@ -199,10 +200,6 @@ impl<E: StepEngine> Drop for Batcher<E> {
 }
 
 impl<E: StepEngine> Shared<E> {
-    fn lock(&self) -> MutexGuard<'_, State<E>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn now(&self) -> Duration {
         self.start.elapsed()
     }

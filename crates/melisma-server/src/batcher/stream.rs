@@ -1,6 +1,6 @@
 //! A client's two ends of a stream.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use melisma::snac::Engine;
@@ -53,7 +53,7 @@ impl<E: StepEngine> Input<E> {
             // The batcher returns it when it takes the frame.
             permit.forget();
             let arrived = Instant::now();
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let now = self.shared.now();
             state.schedule.push(self.key, now, Frame { content, arrived });
             drop(state);
@@ -66,7 +66,7 @@ impl<E: StepEngine> Input<E> {
     pub fn finish(mut self) {
         self.is_finished = true;
         let now = self.shared.now();
-        self.shared.lock().schedule.end(self.key, now);
+        self.shared.state.lock().schedule.end(self.key, now);
         self.shared.work.notify_one();
     }
 }
@@ -74,7 +74,7 @@ impl<E: StepEngine> Input<E> {
 impl<E: StepEngine> Drop for Input<E> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.shared.lock().abandon(self.key);
+            self.shared.state.lock().abandon(self.key);
             self.shared.work.notify_one();
         }
     }
@@ -96,10 +96,10 @@ impl<E: StepEngine> Output<E> {
     /// The device failed, or the server ended the stream.
     pub async fn next(&mut self) -> Result<Option<Block<E::Content>>> {
         let Some(block) = self.blocks.recv().await else {
-            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let failure = self.failure.lock().take();
             return failure.map_or(Ok(None), Err);
         };
-        self.shared.lock().schedule.unblock(self.key);
+        self.shared.state.lock().schedule.unblock(self.key);
         self.shared.work.notify_one();
         Ok(Some(block))
     }
@@ -107,7 +107,7 @@ impl<E: StepEngine> Output<E> {
 
 impl<E: StepEngine> Drop for Output<E> {
     fn drop(&mut self) {
-        self.shared.lock().abandon(self.key);
+        self.shared.state.lock().abandon(self.key);
         self.shared.work.notify_one();
     }
 }

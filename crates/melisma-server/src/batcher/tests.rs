@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use melisma::Device;
-use melisma::snac::{Codes, EngineOptions, Frames, Noise, slots};
+use melisma::snac::{Codes, EngineOptions, Frames, Noise};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn codes(seed: i32, n_frames: usize) -> Codes {
-    let n = n_frames * slots(MODEL.config()).len();
+    let n = n_frames * MODEL.config().n_slots();
     let size = MODEL.config().codebook_size as i32;
     let frames: Vec<i32> = (0..n as i32).map(|i| (i * 7919 + seed * 104_729).rem_euclid(size)).collect();
     Codes::from_frames(MODEL.config(), &frames).unwrap()
@@ -141,13 +141,13 @@ fn a_client_that_does_not_receive_holds_a_bounded_queue() {
 fn a_step_of_several_frames_makes_room_for_as_many() {
     let batcher = batcher(1);
     let (input, output) = batcher.open(Noise::Off).unwrap();
-    let room = Arc::clone(&batcher.shared.lock().lanes[&0].room);
+    let room = Arc::clone(&batcher.shared.state.lock().lanes[&0].room);
     runtime().block_on(async {
         // What arrives meanwhile is taken together.
-        batcher.shared.lock().schedule.block(0);
+        batcher.shared.state.lock().schedule.block(0);
         input.push(frames(codes(1, 5).frames())).await.unwrap();
         assert_eq!(room.available_permits(), INPUT_FRAMES - 5);
-        batcher.shared.lock().schedule.unblock(0);
+        batcher.shared.state.lock().schedule.unblock(0);
         input.finish();
         receive(output).await.unwrap();
     });

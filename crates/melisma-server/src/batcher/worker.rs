@@ -1,7 +1,7 @@
 //! The thread that steps the engine.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use melisma::snac::StreamId;
@@ -62,7 +62,7 @@ impl<E: StepEngine> Worker<E> {
 
     /// Waits for something to do; `None` when the batcher is dropped.
     fn wait(&self) -> Option<Turn<E>> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         loop {
             if state.is_stopping {
                 return None;
@@ -72,12 +72,12 @@ impl<E: StepEngine> Worker<E> {
             if step.is_some() || !closing.is_empty() || !opening.is_empty() {
                 return Some(Turn { closing, opening, step });
             }
-            state = self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.work.wait(state);
         }
     }
 
     fn open(&mut self, key: Key, start: E::Start) -> Result<()> {
-        if self.shared.lock().lanes.contains_key(&key) {
+        if self.shared.state.lock().lanes.contains_key(&key) {
             let id = self.engine.open(start)?;
             self.streams.insert(key, Live { id, arrived: Instant::now() });
         }
@@ -90,7 +90,7 @@ impl<E: StepEngine> Worker<E> {
             // It fails only for a stream that has ended, whose slot is free already.
             let _ = self.engine.close(live.id);
         }
-        let lane = self.shared.lock().lanes.remove(&key);
+        let lane = self.shared.state.lock().lanes.remove(&key);
         if let Some(lane) = lane {
             lane.room.close();
         }
@@ -98,11 +98,11 @@ impl<E: StepEngine> Worker<E> {
 
     fn fail(&mut self, keys: &[Key], error: &Error) {
         for &key in keys {
-            if let Some(lane) = self.shared.lock().lanes.get(&key) {
+            if let Some(lane) = self.shared.state.lock().lanes.get(&key) {
                 let failure = Error::new(error.kind(), error.to_string());
-                *lane.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                *lane.failure.lock() = Some(failure);
             }
-            self.shared.lock().schedule.close(key);
+            self.shared.state.lock().schedule.close(key);
             self.close(key);
         }
     }
@@ -122,7 +122,7 @@ impl<E: StepEngine> Worker<E> {
         let metrics = &self.shared.metrics;
         let contents = self.engine.step(&input, metrics)?;
         let now = self.shared.now();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         for ((key, dues), content) in dues.into_iter().zip(contents) {
             E::missed(metrics, dues.iter().filter(|due| **due < now).count() as u64);
             if let Some(lane) = state.lanes.get(&key) {
@@ -142,7 +142,7 @@ impl<E: StepEngine> Worker<E> {
         let contents = self.engine.finish_each(&ids, &self.shared.metrics)?;
         for ((key, Live { arrived, .. }), content) in ending.into_iter().zip(contents) {
             self.streams.remove(&key);
-            deliver(&mut self.shared.lock(), key, Block { content, arrived, is_last: true });
+            deliver(&mut self.shared.state.lock(), key, Block { content, arrived, is_last: true });
             self.close(key);
         }
         Ok(())
@@ -153,7 +153,7 @@ impl<E: StepEngine> Worker<E> {
 impl<E: StepEngine> Drop for Worker<E> {
     fn drop(&mut self) {
         let open: Vec<Key> = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.is_stopping = true;
             state.lanes.keys().copied().collect()
         };

@@ -9,13 +9,14 @@
 
 mod player;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use melisma::Result;
 use melisma::audio::Meter;
+use melisma::lock::{Condvar, Mutex};
 use melisma::runtime::thread;
 use melisma::synth::{Endless, EngineConfig, PlacedNote, STYLES};
 use tokio::sync::mpsc;
@@ -147,7 +148,7 @@ impl Band {
         let (blocks, received) = mpsc::channel(WAITING);
         let desk = self.desks.iter().min_by_key(|desk| desk.n_players())?;
         let seat = desk.seat(place, Instant::now())?;
-        desk.lock().joining.push(Player::new(music, pace, blocks, seat));
+        desk.state.lock().joining.push(Player::new(music, pace, blocks, seat));
         desk.joined.notify_one();
         Some(received)
     }
@@ -161,7 +162,7 @@ impl Band {
 impl Drop for Band {
     fn drop(&mut self) {
         for desk in &self.desks {
-            desk.lock().is_stopping = true;
+            desk.state.lock().is_stopping = true;
             desk.joined.notify_one();
         }
         for thread in self.threads.drain(..) {
@@ -191,17 +192,13 @@ impl Desk {
         Some(Seat { start, _places: [place, listeners.enter()?] })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
         let mut players: Vec<Player> = Vec::new();
         loop {
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 while players.is_empty() && state.joining.is_empty() && !state.is_stopping {
-                    state = self.joined.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = self.joined.wait(state);
                 }
                 if state.is_stopping {
                     return;
@@ -215,10 +212,8 @@ impl Desk {
             let wait = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
             if !wait.is_zero() {
                 // A listener that joins wakes the thread at once.
-                let state = self.lock();
-                if state.joining.is_empty() && !state.is_stopping {
-                    drop(self.joined.wait_timeout(state, wait));
-                }
+                let is_idle = |state: &mut State| state.joining.is_empty() && !state.is_stopping;
+                drop(self.joined.wait_timeout_while(self.state.lock(), wait, is_idle));
             }
         }
     }

@@ -5,9 +5,9 @@ mod histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use melisma::lock::Mutex;
 use serde_json::{Map, Value, json};
 
 use histogram::{Histogram, SECONDS, STREAMS};
@@ -126,12 +126,12 @@ impl Metrics {
 
     /// Counts an answered request.
     pub fn request(&self, route: &'static str, status: u16) {
-        *lock(&self.requests).entry((route, status)).or_default() += 1;
+        *self.requests.lock().entry((route, status)).or_default() += 1;
     }
 
     /// Counts a stream that the server ended.
     pub fn dropped(&self, reason: &'static str) {
-        *lock(&self.dropped).entry(reason).or_default() += 1;
+        *self.dropped.lock().entry(reason).or_default() += 1;
     }
 
     /// Counts an event that nobody could take.
@@ -146,7 +146,7 @@ impl Metrics {
 
     /// Counts an input that the upstream spoke, or failed to.
     pub fn upstream(&self, outcome: &'static str) {
-        *lock(&self.upstream).entry(outcome).or_default() += 1;
+        *self.upstream.lock().entry(outcome).or_default() += 1;
     }
 
     /// Streams of a step, in the middle of all steps.
@@ -187,11 +187,11 @@ impl Metrics {
         head(&mut text, "audio_seconds_total", "counter", "Audio sent to clients.");
         let _ = writeln!(text, "melisma_audio_seconds_total {}", self.audio_ms.load(Relaxed) as f64 / 1e3);
         head(&mut text, "requests_total", "counter", "Requests by route and status.");
-        for ((route, status), n) in &*lock(&self.requests) {
+        for ((route, status), n) in &*self.requests.lock() {
             let _ = writeln!(text, "melisma_requests_total{{route=\"{route}\",status=\"{status}\"}} {n}");
         }
         head(&mut text, "dropped_streams_total", "counter", "Streams that the server ended, by reason.");
-        for (reason, n) in &*lock(&self.dropped) {
+        for (reason, n) in &*self.dropped.lock() {
             let _ = writeln!(text, "melisma_dropped_streams_total{{reason=\"{reason}\"}} {n}");
         }
         head(&mut text, "dropped_events_total", "counter", "Events that were dropped because nobody read them.");
@@ -200,7 +200,7 @@ impl Metrics {
         head(&mut text, "upstream_first_token_seconds", "histogram", help);
         self.first_token.write("melisma_upstream_first_token_seconds", "", &mut text);
         head(&mut text, "upstream_requests_total", "counter", "Inputs that the upstream was given, by outcome.");
-        for (outcome, n) in &*lock(&self.upstream) {
+        for (outcome, n) in &*self.upstream.lock() {
             let _ = writeln!(text, "melisma_upstream_requests_total{{outcome=\"{outcome}\"}} {n}");
         }
         text
@@ -209,10 +209,6 @@ impl Metrics {
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP melisma_{name} {help}\n# TYPE melisma_{name} {kind}");
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

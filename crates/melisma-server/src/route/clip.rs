@@ -1,13 +1,14 @@
 //! Requests whose body is an audio file, which is worked on while it arrives.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 use melisma::Error;
+use melisma::lock::Mutex;
 use tokio::sync::mpsc;
 
 use super::Call;
@@ -60,7 +61,7 @@ pub(super) async fn answer(
         let texts = Texts { sender };
         let end = work(Source { bytes, rest: Bytes::new() }, &texts).map_err(|error| {
             // The reason that the body ended is better than what the decoder of audio made of it.
-            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let failed = failure.lock().take();
             failed.unwrap_or_else(|| error.into())
         });
         // Of a clip without text, the empty one is all that comes.
@@ -87,7 +88,7 @@ async fn feed(mut upload: Upload, sender: mpsc::Sender<Bytes>, failure: Arc<Mute
             }
             Ok(None) => return,
             Err(found) => {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                *failure.lock() = Some(found);
                 // An empty piece says that the body broke off.
                 let _ = sender.send(Bytes::new()).await;
                 return;

@@ -1,10 +1,11 @@
 //! `WS /v1/decode`: messages of tokens in, blocks of samples out.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::StatusCode;
 use melisma::audio::wav::SampleFormat;
+use melisma::lock::Mutex;
 use melisma::snac::tokens::Ledger;
 use serde_json::Value;
 
@@ -94,7 +95,7 @@ impl Client {
             }
             (Some(open), true) => {
                 let ledger = open.finish().await?;
-                *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
+                *self.ledger.lock() = Some(ledger);
                 Ok(())
             }
         }
@@ -122,7 +123,7 @@ impl Client {
             let drawn = picture.as_mut().map(|picture| picture.push(&next.content)).transpose()?;
             self.show(drawn.unwrap_or_default()).await?;
         }
-        let ledger = *self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let ledger = *self.ledger.lock();
         let Some(ledger) = ledger.filter(|_| is_whole) else {
             let message = "the stream was lost";
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).into());

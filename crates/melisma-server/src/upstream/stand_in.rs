@@ -3,10 +3,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use melisma::lock::{Condvar, Mutex};
 use melisma::runtime::thread;
 use serde_json::{Value, json};
 
@@ -49,14 +50,14 @@ pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 impl Gate {
     /// Opens it for good.
     pub fn open(&self) {
-        *lock(&self.0.0) = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 
     /// Waits for a moment. Returns whether it is open.
     fn is_open(&self) -> bool {
-        let waited = self.0.1.wait_timeout_while(lock(&self.0.0), SIGN_OF_LIFE, |is_open| !*is_open);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let waited = self.0.1.wait_timeout_while(self.0.0.lock(), SIGN_OF_LIFE, |is_open| !*is_open);
+        *waited.0
     }
 }
 
@@ -118,10 +119,10 @@ impl StandIn {
                 let (seen, count, answer) = (Arc::clone(&seen), Arc::clone(&count), Arc::clone(&answer));
                 // A client that gets no thread sees its connection close.
                 let _ = thread::start("stand-in", move || {
-                    *lock(&count) += 1;
+                    *count.lock() += 1;
                     // It fails when the client leaves.
                     let _ = serve(stream, &seen, &*answer);
-                    *lock(&count) -= 1;
+                    *count.lock() -= 1;
                 });
             }
         };
@@ -136,17 +137,13 @@ impl StandIn {
 
     /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        lock(&self.asked).clone()
+        self.asked.lock().clone()
     }
 
     /// The requests that are being answered.
     pub fn n_open(&self) -> usize {
-        *lock(&self.open)
+        *self.open.lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value) -> Script) -> io::Result<()> {
@@ -155,7 +152,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
     let script = answer(&asked.body);
     let is_chat = asked.head.starts_with("POST /v1/chat/");
     let index = {
-        let mut seen = lock(seen);
+        let mut seen = seen.lock();
         seen.push(asked);
         seen.len() - 1
     };
@@ -168,7 +165,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes())?;
     let say = |stream: &mut TcpStream, text: &str| {
-        lock(seen)[index].sent.push(Instant::now());
+        seen.lock()[index].sent.push(Instant::now());
         event(stream, &chunk(is_chat, text, None))
     };
     if let Some((texts, gate)) = first {

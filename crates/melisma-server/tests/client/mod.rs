@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::to_orpheus;
-use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, slots};
+use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 use melisma::{Device, Result};
 use melisma_server::batcher::{Batcher, Capacity, Setup};
 use melisma_server::encoder;
@@ -305,7 +305,7 @@ impl Socket {
 
 /// Some frames of codes.
 pub fn codes(seed: i32, n_frames: usize) -> Codes {
-    let n = n_frames * slots(MODEL.config()).len();
+    let n = n_frames * MODEL.config().n_slots();
     let size = MODEL.config().codebook_size as i32;
     let frames: Vec<i32> = (0..n as i32).map(|i| (i * 7919 + seed * 104_729).rem_euclid(size)).collect();
     Codes::from_frames(MODEL.config(), &frames).unwrap()

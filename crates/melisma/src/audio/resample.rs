@@ -9,7 +9,9 @@
 //! A row must have the same bits wherever a build resumes and whichever thread computes it.
 //! Resamplers that carry state depend on where they started.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use melisma_kernels::lock::Mutex;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -138,12 +140,12 @@ impl Resampler {
     /// The table for `ratio`, cached per process.
     pub(super) fn get(ratio: Ratio) -> Arc<Self> {
         let find = |kept: &[Arc<Self>]| kept.iter().find(|table| table.ratio == ratio).cloned();
-        if let Some(found) = find(&KEPT.lock().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(found) = find(&KEPT.lock()) {
             return found;
         }
         // Without the lock: a fork meanwhile would copy it locked.
         let made = Arc::new(Self::new(ratio));
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = KEPT.lock();
         if let Some(found) = find(&kept) {
             return found;
         }

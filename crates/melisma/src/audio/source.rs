@@ -48,18 +48,11 @@ impl Target {
         Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
     }
 
-    /// The channel.
-    #[must_use]
-    pub fn with_channel(mut self, channel: Channel) -> Self {
-        self.channel = channel;
-        self
-    }
-
-    /// The rates that a file may have.
-    #[must_use]
-    pub fn with_rates(mut self, rates: Rates) -> Self {
-        self.rates = rates;
-        self
+    setters! {
+        /// The channel.
+        pub fn with_channel(channel: Channel);
+        /// The rates that a file may have.
+        pub fn with_rates(rates: Rates);
     }
 
     /// Checks a file of `n_channels` channels at `sample_rate` Hz.

@@ -114,27 +114,15 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The file named by the user; it must exist.
-    #[must_use]
-    pub fn with_file(mut self, file: impl Into<Option<PathBuf>>) -> Self {
-        self.file = file.into();
-        self
-    }
-
-    /// The environment variables.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_environment(mut self, environment: Environment) -> Self {
-        self.environment = environment;
-        self
-    }
-
-    /// Key, flag with its dashes, and the given text.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_flags(mut self, flags: Vec<(&'static str, &'static str, String)>) -> Self {
-        self.flags = flags;
-        self
+    setters! {
+        /// The file named by the user; it must exist.
+        pub fn with_file(file: impl Into<Option<PathBuf>>);
+        /// The environment variables.
+        #[doc(hidden)]
+        pub fn with_environment(environment: Environment);
+        /// Key, flag with its dashes, and the given text.
+        #[doc(hidden)]
+        pub fn with_flags(flags: Vec<(&'static str, &'static str, String)>);
     }
 }
 

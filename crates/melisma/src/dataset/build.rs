@@ -1,8 +1,9 @@
 //! Builds a finished dataset from audio files.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::Instant;
+
+use melisma_kernels::lock::Mutex;
 
 use super::counters::{Counters, Snapshot};
 use super::failure::{Action, Failure, RowFailure, in_order};

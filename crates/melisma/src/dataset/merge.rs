@@ -56,25 +56,13 @@ impl<'a> Merge<'a> {
         Self { shards, output, store, existing: Existing::Refuse, missing: Missing::Refuse, threads: 1, budget }
     }
 
-    /// Whether an existing output may be replaced.
-    #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
-        self.existing = existing;
-        self
-    }
-
-    /// What to do if shards are missing.
-    #[must_use]
-    pub fn with_missing(mut self, missing: Missing) -> Self {
-        self.missing = missing;
-        self
-    }
-
-    /// Threads that check the shards.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
+    setters! {
+        /// Whether an existing output may be replaced.
+        pub fn with_existing(existing: Existing);
+        /// What to do if shards are missing.
+        pub fn with_missing(missing: Missing);
+        /// Threads that check the shards.
+        pub fn with_threads(threads: usize);
     }
 }
 

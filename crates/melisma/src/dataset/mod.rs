@@ -46,6 +46,7 @@ mod request;
 mod row;
 
 pub mod store;
+#[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "without the bench, techniques keep their defaults"))]
 mod technique;
 mod tokens;
 mod verify;

@@ -1,8 +1,10 @@
 //! The pipeline: threads read files, compute their rows, and write them in place.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
+
+use melisma_kernels::lock::Mutex;
 
 use super::failure::RowFailure;
 use super::feature::Feature;
@@ -120,10 +122,10 @@ pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<Made> {
         [Some(start), Some(end)] => 0.8 * n_rows as f64 / end.duration_since(start).as_secs_f64().max(1e-9),
         _ => 0.0,
     };
-    match shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match shared.failed.into_inner() {
         Some(error) => Err(error),
         None => {
-            let failures = shared.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let failures = shared.failures.into_inner();
             Ok(Made { failures, steady_rows_per_second, threads })
         }
     }

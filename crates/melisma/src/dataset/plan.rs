@@ -1,8 +1,10 @@
 //! Fixes every row of a dataset before the first sample is read.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use melisma_kernels::lock::Mutex;
 
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure};
@@ -229,13 +231,13 @@ fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_
             let some = &some[..some.len().min(64)];
             let go_on = |_: &&Input| counters.check_stop().is_ok();
             let looked: Vec<Looked> = some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = found.lock();
             found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
         }
     };
     thread::team((0..threads.clamp(1, inputs.len().max(1))).map(|_| share), || ())?;
     counters.check_stop()?;
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect())
+    Ok(found.into_inner().into_iter().flatten().collect())
 }
 
 fn look_at(input: &Input, feature: &Feature) -> Looked {

@@ -89,25 +89,13 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The format of the dataset, whatever its name says.
-    #[must_use]
-    pub fn with_store(mut self, store: Kind) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// A text file with one line for each row of tokens; the store is then the format of unfinished work.
-    #[must_use]
-    pub fn with_lines(mut self, lines: Lines) -> Self {
-        self.lines = Some(lines);
-        self
-    }
-
-    /// Whether an existing dataset, or an unfinished build of another plan, may be replaced.
-    #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
-        self.existing = existing;
-        self
+    setters! {
+        /// The format of the dataset, whatever its name says.
+        pub fn with_store(store: Kind);
+        /// A text file with one line for each row of tokens; the store is then the format of unfinished work.
+        pub fn with_lines(lines: Lines);
+        /// Whether an existing dataset, or an unfinished build of another plan, may be replaced.
+        pub fn with_existing(existing: Existing);
     }
 
     /// Whether the build stops at the first file that fails.
@@ -117,19 +105,13 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Threads that read and write, 1 to 1024. On the CPU they also compute.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// How the work is done; the values do not depend on it.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn with_techniques(mut self, techniques: Techniques) -> Self {
-        self.techniques = techniques;
-        self
+    setters! {
+        /// Threads that read and write, 1 to 1024. On the CPU they also compute.
+        pub fn with_threads(threads: usize);
+        /// How the work is done; the values do not depend on it.
+        #[cfg(feature = "bench")]
+        #[doc(hidden)]
+        pub fn with_techniques(techniques: Techniques);
     }
 
     /// What the rows hold.

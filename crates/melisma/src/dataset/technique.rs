@@ -5,7 +5,6 @@ use crate::{Error, Result};
 
 /// The switches, each with the default that measured best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Techniques {
     /// Slots per thread on a GPU. With several, one is filled while others are copied, transformed
     /// and written. With one, other threads work meanwhile, and more of the data stays in caches.
@@ -24,7 +23,7 @@ pub struct Techniques {
     pub reads: Reads,
     /// How rows are written to files.
     pub writes: Writes,
-    /// The launch, counted from 1, that reports an out-of-memory error, to test the recovery.
+    /// The launch, counted from 1, that reports an out-of-memory error: for the bench and the tests of the recovery.
     pub fail_launch: Option<u64>,
 }
 
@@ -78,67 +77,9 @@ impl Default for Techniques {
 }
 
 impl Techniques {
-    /// Slots per thread on a GPU.
-    #[must_use]
-    pub fn with_buffers_in_flight(mut self, buffers_in_flight: usize) -> Self {
-        self.buffers_in_flight = buffers_in_flight;
-        self
-    }
-
-    /// Rows per slot.
-    #[must_use]
-    pub fn with_segments_per_buffer(mut self, segments_per_buffer: impl Into<Option<usize>>) -> Self {
-        self.segments_per_buffer = segments_per_buffer.into();
-        self
-    }
-
-    /// Whether slots are sized to fit the free memory of a GPU.
-    #[must_use]
-    pub fn with_autosize_gpu_batch(mut self, autosize_gpu_batch: bool) -> Self {
-        self.autosize_gpu_batch = autosize_gpu_batch;
-        self
-    }
-
-    /// Whether the host buffers of a slot are pinned.
-    #[must_use]
-    pub fn with_pinned(mut self, pinned: bool) -> Self {
-        self.pinned = pinned;
-        self
-    }
-
-    /// Where integers are converted to floats.
-    #[must_use]
-    pub fn with_conversion(mut self, conversion: Conversion) -> Self {
-        self.conversion = conversion;
-        self
-    }
-
-    /// Which queues copies and kernels run on.
-    #[must_use]
-    pub fn with_streams(mut self, streams: Streams) -> Self {
-        self.streams = streams;
-        self
-    }
-
-    /// How samples are read from files.
-    #[must_use]
-    pub fn with_reads(mut self, reads: Reads) -> Self {
-        self.reads = reads;
-        self
-    }
-
-    /// How rows are written to files.
-    #[must_use]
-    pub fn with_writes(mut self, writes: Writes) -> Self {
-        self.writes = writes;
-        self
-    }
-
-    /// The launch that reports an out-of-memory error, to test the recovery.
-    #[must_use]
-    pub fn with_fail_launch(mut self, fail_launch: impl Into<Option<u64>>) -> Self {
-        self.fail_launch = fail_launch.into();
-        self
+    /// Whether the launch with this number, counted from 1, is to report an out-of-memory error.
+    pub(super) fn fails(&self, launch: u64) -> bool {
+        cfg!(feature = "bench") && self.fail_launch == Some(launch)
     }
 
     /// Sets one technique from `KEY=VALUE`.
@@ -147,63 +88,59 @@ impl Techniques {
     /// The key or the value is unknown.
     pub fn set(&mut self, text: &str) -> Result<()> {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let unknown = |known: &str| {
-            Error::invalid(format!("`{value}` is not a value of the technique {key}"))
-                .with_hint(format!("write {key}= and one of {known}"))
+        let number = || {
+            let number = value.parse::<usize>().ok().filter(|&n| n > 0);
+            number.ok_or_else(|| unknown(text, "1, 2, 3 and so on"))
         };
-        let switch = || match value {
-            "on" | "true" => Ok(true),
-            "off" | "false" => Ok(false),
-            _ => Err(unknown("on, off")),
-        };
-        let number = || value.parse::<usize>().ok().filter(|&n| n > 0).ok_or_else(|| unknown("1, 2, 3 and so on"));
+        let switch = || one_of(text, &[("on", true), ("off", false), ("true", true), ("false", false)]);
         match key {
             "buffers_in_flight" | "num_mega_buffers" => self.buffers_in_flight = number()?,
             "segments_per_buffer" | "seg_microbatch_segments" => self.segments_per_buffer = Some(number()?),
             "autosize_gpu_batch" => self.autosize_gpu_batch = switch()?,
             "pinned" => self.pinned = switch()?,
             "conversion" => {
-                self.conversion = match value {
-                    "batched" => Conversion::Batched,
-                    "per-file" => Conversion::PerFile,
-                    _ => return Err(unknown("batched, per-file")),
-                }
+                self.conversion = one_of(text, &[("batched", Conversion::Batched), ("per-file", Conversion::PerFile)])?;
             }
             "streams" => {
-                self.streams = match value {
-                    "split" => Streams::Split,
-                    "own" => Streams::Own,
-                    "one" => Streams::One,
-                    _ => return Err(unknown("split, own, one")),
-                }
+                let known = [("split", Streams::Split), ("own", Streams::Own), ("one", Streams::One)];
+                self.streams = one_of(text, &known)?;
             }
             "reads" => {
-                self.reads = match value {
-                    "direct" => Reads::Direct,
-                    "buffered" => Reads::Buffered,
-                    "mapped" => Reads::Mapped,
-                    _ => return Err(unknown("direct, buffered, mapped")),
-                }
+                let known = [("direct", Reads::Direct), ("buffered", Reads::Buffered), ("mapped", Reads::Mapped)];
+                self.reads = one_of(text, &known)?;
             }
             "writes" => {
-                self.writes = match value {
-                    "auto" => Writes::Auto,
-                    "direct" => Writes::Direct,
-                    "copied" => Writes::Copied,
-                    "mapped" => Writes::Mapped,
-                    _ => return Err(unknown("auto, direct, copied, mapped")),
-                }
+                self.writes = one_of(
+                    text,
+                    &[
+                        ("auto", Writes::Auto),
+                        ("direct", Writes::Direct),
+                        ("copied", Writes::Copied),
+                        ("mapped", Writes::Mapped),
+                    ],
+                )?;
             }
-            "fail_launch" => self.fail_launch = Some(number()? as u64),
             _ => {
                 let known = "buffers_in_flight, segments_per_buffer, autosize_gpu_batch, pinned, conversion, streams, \
-                             reads, writes, fail_launch";
+                             reads, writes";
                 return Err(Error::invalid(format!("unknown technique `{key}`"))
                     .with_hint(format!("the techniques are {known}")));
             }
         }
         Ok(())
     }
+}
+
+fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
+    let value = text.split_once('=').map_or("", |(_, value)| value);
+    let found = known.iter().find(|(name, _)| *name == value).map(|(_, value)| *value);
+    found.ok_or_else(|| unknown(text, &known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")))
+}
+
+fn unknown(text: &str, known: &str) -> Error {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    Error::invalid(format!("`{value}` is not a value of the technique {key}"))
+        .with_hint(format!("write {key}= and one of {known}"))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
+use melisma_kernels::lock::Mutex;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::hash::{BLOCK_BYTES, Found, Table};
@@ -117,12 +117,12 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
     let share = || {
         let (mut counts, mut values) = (Verified::default(), vec![0; buffer_bytes]);
         let outcome = look.run(&next, &mut values, &mut counts);
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = found.lock();
         found.0.add(counts);
         found.1 = found.1.take().or(outcome.err());
     };
     let plan = thread::team(held.iter().map(|_| share), || plan(&look))?;
-    let (mut verified, error) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut verified, error) = found.into_inner();
     if let Some(error) = error {
         return Err(error);
     }

@@ -1,10 +1,11 @@
 //! State that the threads of a build share.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use melisma_kernels::Cpu;
+use melisma_kernels::lock::Mutex;
 
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure};
@@ -84,7 +85,7 @@ impl Shared<'_> {
     pub(super) fn attempt(&self, work: impl FnOnce() -> Result<()>) {
         if let Err(error) = work() {
             self.stop.store(true, Relaxed);
-            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.failed.lock().get_or_insert(error);
         }
     }
 
@@ -107,8 +108,8 @@ impl Shared<'_> {
     pub(super) fn record(&self, record: Record) -> Result<()> {
         let Work { store, journal, .. } = self.work;
         let n = record.rows.iter().map(|&(_, n)| u64::from(n)).sum::<u64>();
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.synced.lock();
+        let mut journal = journal.lock();
         journal.record(record)?;
         if synced.elapsed() > SYNC_EVERY {
             store.sync()?;
@@ -142,7 +143,7 @@ impl Shared<'_> {
     pub(super) fn list(&self, row: u32, failure: Failure) -> RowFailure {
         let plan = self.work.plan;
         let failed = RowFailure { file: plan.file(&plan.rows[row as usize]).index, row, failure };
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failed.clone());
+        self.failures.lock().push(failed.clone());
         failed
     }
 }

@@ -229,7 +229,7 @@ mod tests {
     use crate::engine::ours::chain;
     use crate::engine::{Options, rten};
     use crate::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
-    use crate::onnx::{Dim, Opset, Tensor, ValueInfo, ValueType, pass};
+    use crate::onnx::{Dim, Tensor, ValueInfo, ValueType, pass};
 
     #[test]
     fn pieces_make_the_whole() {
@@ -264,8 +264,7 @@ mod tests {
             outputs: vec![port("y")],
             ..Graph::default()
         };
-        let opsets = vec![Opset { domain: String::new(), version: 17 }];
-        Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+        Model::of(graph)
     }
 
     fn reach(node: Node, w: &[f32]) -> Reach {

@@ -167,24 +167,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// CPU threads, at least 1.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// The format that the model was converted to.
-    #[must_use]
-    pub fn with_precision(mut self, precision: Format) -> Self {
-        self.precision = precision;
-        self
-    }
-
-    /// How the embedded engine stores the weights of matrix products.
-    #[must_use]
-    pub fn with_weights(mut self, weights: Weights) -> Self {
-        self.weights = weights;
-        self
+    setters! {
+        /// CPU threads, at least 1.
+        pub fn with_threads(threads: usize);
+        /// The format that the model was converted to.
+        pub fn with_precision(precision: Format);
+        /// How the embedded engine stores the weights of matrix products.
+        pub fn with_weights(weights: Weights);
     }
 }

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+
+use melisma_kernels::lock::Mutex;
 
 use super::ReadAt;
 use crate::runtime::thread;
@@ -45,16 +46,16 @@ pub fn of(source: &dyn ReadAt, threads: usize) -> Result<Digest> {
                 break;
             }
             match segment(source, index * SEGMENT..len.min((index + 1) * SEGMENT), &mut block) {
-                Ok(hash) => done.lock().unwrap_or_else(PoisonError::into_inner)[index as usize] = hash,
+                Ok(hash) => done.lock()[index as usize] = hash,
                 Err(error) => {
                     failed.store(true, Relaxed);
-                    first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    first_error.lock().get_or_insert(error);
                 }
             }
         }
     };
     thread::team((1..threads.clamp(1, n_segments.clamp(1, 64) as usize)).map(|_| work), work)?;
-    if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(error) = first_error.into_inner() {
         return Err(error);
     }
     let mut whole = blake3::Hasher::new_derive_key("melisma optimize file v1");

@@ -96,6 +96,13 @@ impl Model {
         read::model(&bytes, &mut Nowhere).and_then(check::checked)
     }
 
+    /// A model of one graph, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(graph: Graph) -> Self {
+        let opsets = vec![Opset { domain: String::new(), version: 17 }];
+        Self { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+    }
+
     /// Checks a modified model again, with the same guarantees as for a model read from a file.
     /// Reorders nodes if necessary.
     ///

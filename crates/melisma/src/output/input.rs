@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use melisma_kernels::lock::Mutex;
 
 use crate::{Error, Result};
 
@@ -18,7 +19,7 @@ static INPUTS: Mutex<BTreeSet<(PathBuf, Identity)>> = Mutex::new(BTreeSet::new()
 /// ignored.
 pub fn protect(path: &Path) {
     if let Some(identity) = identity(path) {
-        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert((path.to_owned(), identity));
+        INPUTS.lock().insert((path.to_owned(), identity));
     }
 }
 
@@ -27,7 +28,7 @@ pub fn protect(path: &Path) {
 /// # Errors
 /// The file is protected by [`protect`].
 pub fn refuse_input(path: &Path) -> Result<()> {
-    let inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let inputs = INPUTS.lock();
     let found = identity(path);
     // Another file may have reused the inode of a deleted input.
     let is_input = |(input, known): &(PathBuf, Identity)| found == Some(*known) && identity(input) == found;

@@ -11,7 +11,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use melisma_kernels::lock::Mutex;
 
 use crate::{Error, ErrorKind, Remedy, Result};
 pub use input::{protect, refuse_among, refuse_input, refuse_same};
@@ -33,7 +34,7 @@ static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Removes every partial file of this process. Call it right before the process ends: no thread can
 /// create another one afterwards.
 pub fn remove_partials() {
-    let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut partials = PARTIALS.lock();
     for path in partials.drain(..) {
         // A failure here cannot be handled, and the name identifies the file.
         let _ = std::fs::remove_file(path);
@@ -84,7 +85,7 @@ impl OutputFile {
         refuse_input(&partial)?;
         let file = {
             // Locked while the file is created, so that an interrupt finds every existing file.
-            let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut partials = PARTIALS.lock();
             let file = open_alone(&partial, path, &partials, if target.exists() { 0o600 } else { 0o666 })?;
             partials.push(partial.clone());
             file
@@ -181,7 +182,7 @@ impl OutputFile {
 
     fn forget(&mut self) -> Option<PathBuf> {
         let partial = self.partial.take()?;
-        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != partial);
+        PARTIALS.lock().retain(|path| *path != partial);
         Some(partial)
     }
 }

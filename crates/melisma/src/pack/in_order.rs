@@ -1,6 +1,6 @@
 //! Runs work in parallel and yields the results in order.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use melisma_kernels::lock::{Condvar, Mutex};
 
 use crate::Result;
 use crate::runtime::thread;
@@ -24,12 +24,6 @@ struct Shared<T> {
     state: Mutex<State<T>>,
     room: Condvar,
     ready: Condvar,
-}
-
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Calls `work(worker, index, result)` for each index below `n` on the workers' threads, each with
@@ -58,25 +52,25 @@ pub(super) fn in_order<W, T: Default + Send>(
         let mut worker = worker();
         while let Some((index, mut result)) = next(&shared, n, window) {
             let outcome = work(&mut worker, index, &mut result).map(|()| result);
-            shared.lock().slots[index % window] = Some(outcome);
+            shared.state.lock().slots[index % window] = Some(outcome);
             shared.ready.notify_all();
         }
     };
     thread::team((0..threads.min(n)).map(|_| share), || {
         let _stop = Stop { shared: &shared, is_due: || true };
         for index in 0..n {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             let outcome = loop {
                 if let Some(outcome) = state.slots[index % window].take() {
                     break outcome;
                 }
                 assert!(!state.stop, "a worker panicked");
-                state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = shared.ready.wait(state);
             };
             drop(state);
             let mut result = outcome?;
             take(index, &mut result)?;
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             state.free.push(result);
             state.done = index + 1;
             drop(state);
@@ -87,9 +81,9 @@ pub(super) fn in_order<W, T: Default + Send>(
 }
 
 fn next<T: Default>(shared: &Shared<T>, n: usize, window: usize) -> Option<(usize, T)> {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     while !state.stop && state.next < n && state.next >= state.done + window {
-        state = shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = shared.room.wait(state);
     }
     if state.stop || state.next >= n {
         return None;
@@ -107,7 +101,7 @@ struct Stop<'a, T> {
 impl<T> Drop for Stop<'_, T> {
     fn drop(&mut self) {
         if (self.is_due)() {
-            self.shared.lock().stop = true;
+            self.shared.state.lock().stop = true;
             self.shared.room.notify_all();
             self.shared.ready.notify_all();
         }

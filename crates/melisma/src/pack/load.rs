@@ -5,8 +5,8 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
+use melisma_kernels::lock::Mutex;
 use melisma_kernels::rans::{Batch, Lens};
 use melisma_kernels::{Buffer, DType, Device, Element, Queue, View};
 
@@ -179,7 +179,7 @@ impl Loader {
         let out = Mutex::new(&mut loaded.buffer);
         self.work(file, &pieces, |slot, piece| {
             let from = slot.on_device.view::<u8>()?.first(piece.len() as usize)?;
-            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut out = out.lock();
             let to = out.view_mut::<u8>()?.range(piece.to..piece.to + piece.len() as usize)?;
             slot.queue.copy(from, to)
         })?;
@@ -304,7 +304,7 @@ impl Decoding {
         let jobs = first.start..pieces[pieces.len() - 1].jobs.end;
         let outputs = Mutex::new((out, &mut *status));
         loader.work(archive.file, pieces, |slot, piece| {
-            let mut outputs = outputs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut outputs = outputs.lock();
             let (out, status) = &mut *outputs;
             let status = status.view_mut::<i32>()?.range(piece.jobs.clone())?;
             batch.run_some(&slot.queue, piece.jobs.clone(), slot.on_device.view()?, out.view_mut()?, status)

@@ -1,8 +1,7 @@
 //! Unpacks files: whole, a single tensor, or only checking them.
 
-use std::sync::{Mutex, PoisonError};
-
 use melisma_kernels::Isa;
+use melisma_kernels::lock::Mutex;
 use melisma_kernels::rans::Decoder;
 
 use super::archive::Archive;
@@ -112,7 +111,7 @@ impl Archive<'_> {
             parts.len(),
             || Worker::new(isa),
             |worker, index, (): &mut ()| {
-                let mut part = parts[index].lock().unwrap_or_else(PoisonError::into_inner);
+                let mut part = parts[index].lock();
                 let Part { tensor, run, bytes } = &mut *part;
                 let run = self.contents.blobs[*tensor].layout.run(*run);
                 self.decode_run(worker, *tensor, &run, bytes)?;

@@ -42,32 +42,15 @@ impl<'a> Options<'a> {
         Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
     }
 
-    /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES).
-    #[must_use]
-    pub fn with_tile_size(mut self, tile_size: impl Into<Option<u32>>) -> Self {
-        self.tile_size = tile_size.into();
-        self
-    }
-
-    /// The number of threads.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// A base file, whose tensors are XORed out first.
-    #[must_use]
-    pub fn with_base(mut self, base: &'a dyn ReadAt) -> Self {
-        self.base = Some(base);
-        self
-    }
-
-    /// Elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT).
-    #[must_use]
-    pub fn with_gpu_index(mut self, gpu_index: impl Into<Option<u32>>) -> Self {
-        self.gpu_index = gpu_index.into();
-        self
+    setters! {
+        /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES).
+        pub fn with_tile_size(tile_size: impl Into<Option<u32>>);
+        /// The number of threads.
+        pub fn with_threads(threads: usize);
+        /// A base file, whose tensors are XORed out first.
+        pub fn with_base(base: &'a dyn ReadAt);
+        /// Elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT).
+        pub fn with_gpu_index(gpu_index: impl Into<Option<u32>>);
     }
 }
 

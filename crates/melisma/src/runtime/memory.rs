@@ -15,9 +15,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use melisma_kernels::Watch;
+use melisma_kernels::lock::Mutex;
 #[doc(no_inline)]
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
@@ -161,12 +162,12 @@ impl MemoryTracker {
 
     /// Records the memory in use as reported by the device.
     pub fn device_reports(&self, device: impl Into<String>, bytes: u64) {
-        self.state().device = Some((device.into(), bytes));
+        self.state.lock().device = Some((device.into(), bytes));
     }
 
     /// All closed scopes, by name.
     pub fn scopes(&self) -> BTreeMap<String, ScopeUse> {
-        self.state().closed.clone()
+        self.state.lock().closed.clone()
     }
 
     /// The current figures.
@@ -176,16 +177,12 @@ impl MemoryTracker {
             limit: Space::ALL.map(|space| self.budget.limit(space)),
             scopes: self.scopes(),
             peak_resident_bytes: machine::peak_resident_bytes(),
-            device: self.state().device.clone(),
+            device: self.state.lock().device.clone(),
         }
     }
 
     fn now(&self) -> [u64; 3] {
         Space::ALL.map(|space| self.budget.usage(space).now)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,7 +207,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         let exit = self.tracker.now();
         let peak = Space::ALL.map(|space| self.watch.peak(space));
-        let mut state = self.tracker.state();
+        let mut state = self.tracker.state.lock();
         let total = state.closed.entry(std::mem::take(&mut self.name)).or_default();
         total.calls += 1;
         total.entry = self.entry;

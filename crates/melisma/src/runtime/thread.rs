@@ -1,8 +1,9 @@
 //! Threads. If the system refuses one, that is an error, where [`std::thread::spawn`] panics.
 
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+use melisma_kernels::lock::{Condvar, Mutex};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -74,13 +75,13 @@ struct Gate {
 
 impl Gate {
     fn set(&self, is_open: bool) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = Some(is_open);
+        *self.is_open.lock() = Some(is_open);
         self.changed.notify_all();
     }
 
     fn wait(&self) -> bool {
-        let known = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.changed.wait_while(known, |known| known.is_none()).unwrap_or_else(PoisonError::into_inner);
+        let known = self.is_open.lock();
+        let known = self.changed.wait_while(known, |known| known.is_none());
         *known == Some(true)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::config::Config;
+use super::config::{Config, level_codes};
 use crate::{Error, Result};
 
 /// Whole frames of codes, every code inside its codebook: checked once, when they are made.
@@ -30,11 +30,10 @@ struct Shape {
 
 impl Shape {
     fn new(config: &Config) -> Self {
-        let vq_strides = config.vq_strides.clone();
         Self {
-            vq_strides,
+            vq_strides: config.vq_strides.clone(),
             codebook_size: config.codebook_size,
-            n_slots: config.frame_codes().fold(0, usize::saturating_add).max(1),
+            n_slots: config.n_slots().max(1),
         }
     }
 }
@@ -50,26 +49,15 @@ impl Codes {
     /// # Errors
     /// `InvalidArgument` when the number of levels, their lengths or a code does not fit; the message names it.
     pub fn new(config: &Config, levels: Vec<Vec<i32>>) -> Result<Self> {
-        if levels.len() != config.vq_strides.len() {
-            let message = format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len());
-            return Err(Error::invalid(message));
-        }
+        check_levels(config, &levels).map_err(Error::invalid)?;
         config.check_codes()?;
-        let n_frames = levels[0].len();
-        let per_frame: Vec<usize> = config.frame_codes().collect();
-        for (index, (codes, per_frame)) in levels.iter().zip(&per_frame).enumerate() {
-            if Some(codes.len()) != n_frames.checked_mul(*per_frame) {
-                let message =
-                    format!("level {index} has {} codes, {n_frames} frames need {per_frame} each", codes.len());
-                return Err(Error::invalid(message));
-            }
+        for (index, codes) in levels.iter().enumerate() {
             if let Some(at) = codes.iter().position(|&code| !in_codebook(config, code)) {
                 return Err(outside(config, [index, at], codes[at]));
             }
         }
-        let slots = slots(config);
-        let code = |frame: usize, slot: &Slot| levels[slot.level][frame * per_frame[slot.level] + slot.index];
-        let codes = (0..n_frames).flat_map(|frame| slots.iter().map(move |slot| code(frame, slot))).collect();
+        let mut codes = Vec::with_capacity(levels.iter().map(Vec::len).sum());
+        each_slot(config, &levels, |_, code| codes.push(code));
         Ok(Self::valid(config, codes))
     }
 
@@ -85,7 +73,7 @@ impl Codes {
         }
         if let Some(at) = frames.iter().position(|&code| !in_codebook(config, code)) {
             let (frame, slot) = (at / slots.len(), slots[at % slots.len()]);
-            let per_frame = config.vq_strides[0] / config.vq_strides[slot.level];
+            let per_frame = config.frame_codes().nth(slot.level).unwrap_or(1);
             return Err(outside(config, [slot.level, frame * per_frame + slot.index], frames[at]));
         }
         Ok(Self::valid(config, frames.to_vec()))
@@ -178,8 +166,8 @@ impl<'a> Frames<'a> {
     pub(super) fn levels(self) -> Vec<Vec<i32>> {
         let strides = &self.shape.vq_strides;
         let order = slot_order(strides);
-        let level_len = |&stride: &usize| self.len() * (strides[0] / stride);
-        let mut levels: Vec<Vec<i32>> = strides.iter().map(|stride| Vec::with_capacity(level_len(stride))).collect();
+        let mut levels: Vec<Vec<i32>> =
+            level_codes(strides).map(|per_frame| Vec::with_capacity(self.len() * per_frame)).collect();
         for frame in self.codes.chunks_exact(self.shape.n_slots) {
             for (slot, code) in order.iter().zip(frame) {
                 levels[slot.level].push(*code);
@@ -199,6 +187,30 @@ impl<'a> Frames<'a> {
     fn foreign(self, expected: &Shape) -> Error {
         let show = |shape: &Shape| format!("strides {:?} and codebooks of {}", shape.vq_strides, shape.codebook_size);
         Error::invalid(format!("codes for a model with {}, this one has {}", show(self.shape), show(expected)))
+    }
+}
+
+/// Whether there is a list for each level, and each has the codes of the same frames; otherwise what is wrong.
+pub(super) fn check_levels<T>(config: &Config, levels: &[Vec<T>]) -> std::result::Result<(), String> {
+    if levels.len() != config.vq_strides.len() {
+        return Err(format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len()));
+    }
+    let n_frames = levels.first().map_or(0, Vec::len);
+    for (index, (level, per_frame)) in levels.iter().zip(config.frame_codes()).enumerate() {
+        if Some(level.len()) != n_frames.checked_mul(per_frame) {
+            return Err(format!("level {index} has {} codes, {n_frames} frames need {per_frame} each", level.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Hands out slot and code of checked levels, frame after frame.
+pub(super) fn each_slot<T: Copy>(config: &Config, levels: &[Vec<T>], mut found: impl FnMut(usize, T)) {
+    let (slots, per_frame) = (slots(config), config.frame_codes().collect::<Vec<_>>());
+    for frame in 0..levels.first().map_or(0, Vec::len) {
+        for (index, slot) in slots.iter().enumerate() {
+            found(index, levels[slot.level][frame * per_frame[slot.level] + slot.index]);
+        }
     }
 }
 
@@ -228,7 +240,7 @@ pub fn slots(config: &Config) -> Vec<Slot> {
 
 /// [`slots`] of a model with `vq_strides`.
 pub(crate) fn slot_order(vq_strides: &[usize]) -> Vec<Slot> {
-    let per_level = vq_strides.iter().map(|stride| vq_strides[0] / (*stride).max(1)).enumerate();
+    let per_level = level_codes(vq_strides).enumerate();
     let mut slots: Vec<Slot> =
         per_level.flat_map(|(level, n)| (0..n).map(move |index| Slot { level, index })).collect();
     slots.sort_by_key(|slot| (slot.index * vq_strides[slot.level], slot.level));

@@ -153,7 +153,12 @@ impl Config {
 
     /// Codes per frame on each level.
     pub fn frame_codes(&self) -> impl Iterator<Item = usize> {
-        self.vq_strides.iter().map(|stride| self.frame_latents() / (*stride).max(1))
+        level_codes(&self.vq_strides)
+    }
+
+    /// Codes per frame, all levels together.
+    pub fn n_slots(&self) -> usize {
+        self.frame_codes().fold(0, usize::saturating_add)
     }
 
     /// The published 24 kHz model.
@@ -191,6 +196,12 @@ impl Config {
     pub fn snac_44khz() -> Self {
         Self { sampling_rate: 44_100, ..Self::snac_32khz() }
     }
+}
+
+/// Codes per frame on each level of a model with `vq_strides`.
+pub(super) fn level_codes(vq_strides: &[usize]) -> impl Iterator<Item = usize> {
+    let frame_latents = vq_strides.first().copied().unwrap_or(1);
+    vq_strides.iter().map(move |stride| frame_latents / (*stride).max(1))
 }
 
 fn lcm(a: usize, b: usize) -> usize {

@@ -37,18 +37,11 @@ impl From<Noise> for DecodeOptions {
 }
 
 impl DecodeOptions {
-    /// The noise of the decoder blocks.
-    #[must_use]
-    pub fn with_noise(mut self, noise: Noise) -> Self {
-        self.noise = noise;
-        self
-    }
-
-    /// How a GPU may round the factors of products.
-    #[must_use]
-    pub fn with_rounding(mut self, rounding: Rounding) -> Self {
-        self.rounding = rounding;
-        self
+    setters! {
+        /// The noise of the decoder blocks.
+        pub fn with_noise(noise: Noise);
+        /// How a GPU may round the factors of products.
+        pub fn with_rounding(rounding: Rounding);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Tensor population: frames of seven codes in a row to the three levels of a 24 kHz model.
 
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::OnceLock;
 
 use melisma_kernels::layer::populate as kernel;
 #[doc(hidden)]
 pub use melisma_kernels::layer::populate::{FRAME_CODES, LEVEL_CODES};
+use melisma_kernels::lock::{Mutex, MutexGuard};
 
 use crate::{Error, Result};
 
@@ -118,7 +119,7 @@ impl Populator {
     }
 
     fn take(&self, n_frames: usize) -> Population<'_> {
-        let free = self.shelf(n_frames).and_then(|shelf| shelf.iter().find_map(|buffer| buffer.try_lock().ok()));
+        let free = self.shelf(n_frames).and_then(|shelf| shelf.iter().find_map(|buffer| buffer.try_lock()));
         free.map_or_else(|| Population::Fresh(sized(n_frames)), Population::Cached)
     }
 

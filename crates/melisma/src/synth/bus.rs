@@ -35,32 +35,15 @@ impl BusConfig {
         }
     }
 
-    /// A gain on top of [`Parameter::Gain`], as a factor.
-    #[must_use]
-    pub fn with_level(mut self, level: f32) -> Self {
-        self.level = level;
-        self
-    }
-
-    /// Where true peaks are stopped, in decibels; `None` for no limiter.
-    #[must_use]
-    pub fn with_ceiling_dbtp(mut self, ceiling_dbtp: Option<f64>) -> Self {
-        self.ceiling_dbtp = ceiling_dbtp;
-        self
-    }
-
-    /// The echoes.
-    #[must_use]
-    pub fn with_delay(mut self, delay: DelaySettings) -> Self {
-        self.delay = delay;
-        self
-    }
-
-    /// The room.
-    #[must_use]
-    pub fn with_reverb(mut self, reverb: ReverbSettings) -> Self {
-        self.reverb = reverb;
-        self
+    setters! {
+        /// A gain on top of [`Parameter::Gain`], as a factor.
+        pub fn with_level(level: f32);
+        /// Where true peaks are stopped, in decibels; `None` for no limiter.
+        pub fn with_ceiling_dbtp(ceiling_dbtp: Option<f64>);
+        /// The echoes.
+        pub fn with_delay(delay: DelaySettings);
+        /// The room.
+        pub fn with_reverb(reverb: ReverbSettings);
     }
 }
 

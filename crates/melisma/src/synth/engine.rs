@@ -5,7 +5,7 @@ use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::control::Glides;
 use super::effect::same_len;
-pub use super::engine_config::{Buses, EngineConfig, Path};
+pub use super::engine_config::{Buses, EngineConfig};
 use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range, check_rate};
 use super::event_queue::EventQueue;
 use super::instrument::Instrument;
@@ -156,11 +156,22 @@ impl Engine {
         len
     }
 
+    /// As [`Engine::render`], the same bits, one voice after the other: the baseline for batching.
+    #[cfg(feature = "bench")]
+    #[doc(hidden)]
+    pub fn render_singly(&mut self, left: &mut [f32], right: &mut [f32]) {
+        self.mix(left, right, |engine, most| engine.advance_by(most, Voices::render_singly));
+    }
+
     fn render_mix(&mut self, queue: Option<&Queue>, left: &mut [f32], right: &mut [f32]) {
+        self.mix(left, right, |engine, most| engine.advance(queue, most));
+    }
+
+    fn mix(&mut self, left: &mut [f32], right: &mut [f32], advance: impl Fn(&mut Self, usize) -> usize) {
         let [left, right] = same_len(left, right);
         let mut done = 0;
         while done < left.len() {
-            let len = self.advance(queue, left.len() - done);
+            let len = advance(self, left.len() - done);
             let range = done..done + len;
             let _span = (self.config.buses == Buses::Stems).then(|| tracing::info_span!("mix").entered());
             write_mix(&self.voices, Stem { left: &mut left[range.clone()], right: &mut right[range] });
@@ -203,6 +214,16 @@ impl Engine {
 
     /// Renders at most `most` samples, up to the next event.
     fn advance(&mut self, queue: Option<&Queue>, most: usize) -> usize {
+        let buses = self.config.buses;
+        self.advance_by(most, |voices, block| match queue {
+            // A queue of another device has no threads to offer.
+            queue if buses == Buses::Stems => render_parts(voices, queue, block),
+            Some(queue @ Queue::Cpu(_)) => voices.render_on(queue, block).unwrap_or_default(),
+            _ => voices.render(block),
+        })
+    }
+
+    fn advance_by(&mut self, most: usize, render: impl Fn(&mut Voices, Block<'_>)) -> usize {
         while let Some(action) = self.events.next_until(self.position) {
             self.act(action);
         }
@@ -210,13 +231,7 @@ impl Engine {
         let len = most.min(Voices::LONGEST).min(usize::try_from(to_event).unwrap_or(usize::MAX));
         self.fill_controls(len);
         let block = Block { position: self.position, len, controls: &self.controls };
-        match (queue, self.config.path) {
-            // A queue of another device has no threads to offer.
-            (queue, Path::Batched) if self.config.buses == Buses::Stems => render_parts(&mut self.voices, queue, block),
-            (Some(queue @ Queue::Cpu(_)), _) => self.voices.render_on(queue, block).unwrap_or_default(),
-            (_, Path::Batched) => self.voices.render(block),
-            (_, Path::Single) => self.voices.render_singly(block),
-        }
+        render(&mut self.voices, block);
         self.position += len as u64;
         len
     }

@@ -1,6 +1,6 @@
-//! The size of an engine and how it works.
+//! The size of an engine and its buses.
 
-/// The size of an engine and how it works.
+/// The size of an engine and its buses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct EngineConfig {
@@ -12,8 +12,6 @@ pub struct EngineConfig {
     pub max_events: usize,
     /// How voices are summed.
     pub buses: Buses,
-    /// How voices are computed; the bits are the same.
-    pub path: Path,
 }
 
 /// How an engine sums its voices.
@@ -26,54 +24,21 @@ pub enum Buses {
     Stems,
 }
 
-/// How an engine computes its voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Path {
-    /// Side by side in vectors.
-    Batched,
-    /// One after the other: the baseline for batching.
-    Single,
-}
-
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix, path: Path::Batched }
+        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix }
     }
 }
 
 impl EngineConfig {
-    /// Samples per second, 8,000 to 192,000.
-    #[must_use]
-    pub fn with_sample_rate(mut self, sample_rate: u32) -> Self {
-        self.sample_rate = sample_rate;
-        self
-    }
-
-    /// Notes that sound at once, 1 to 65,536.
-    #[must_use]
-    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
-        self.max_voices = max_voices;
-        self
-    }
-
-    /// Events that can wait, 1 to 2^24.
-    #[must_use]
-    pub fn with_max_events(mut self, max_events: usize) -> Self {
-        self.max_events = max_events;
-        self
-    }
-
-    /// How voices are summed.
-    #[must_use]
-    pub fn with_buses(mut self, buses: Buses) -> Self {
-        self.buses = buses;
-        self
-    }
-
-    /// How voices are computed; the bits are the same.
-    #[must_use]
-    pub fn with_path(mut self, path: Path) -> Self {
-        self.path = path;
-        self
+    setters! {
+        /// Samples per second, 8,000 to 192,000.
+        pub fn with_sample_rate(sample_rate: u32);
+        /// Notes that sound at once, 1 to 65,536.
+        pub fn with_max_voices(max_voices: usize);
+        /// Events that can wait, 1 to 2^24.
+        pub fn with_max_events(max_events: usize);
+        /// How voices are summed.
+        pub fn with_buses(buses: Buses);
     }
 }

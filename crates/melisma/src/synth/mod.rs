@@ -70,7 +70,7 @@ pub use composer::seed;
 pub use composer::{Composer, Mode, STYLES, Style, compose};
 pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;
-pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
+pub use engine::{Buses, Engine, EngineConfig, Stem};
 pub use event::{Action, Event};
 pub use instrument::Instrument;
 pub use length::Length;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bus::{Bus, BusConfig};
 use super::dry::Dry;
-use super::engine::{Buses, EngineConfig, Path, Stem};
+use super::engine::{Buses, EngineConfig, Stem};
 use super::event::{Action, Event};
 use super::instrument::Instrument;
 use super::length::Length;
@@ -75,32 +75,15 @@ impl Setup {
         Take { score, length: self.length, buses: self.buses, max_voices: self.max_voices }
     }
 
-    /// The bus, which also has the sample rate.
-    #[must_use]
-    pub fn with_bus(mut self, bus: BusConfig) -> Self {
-        self.bus = bus;
-        self
-    }
-
-    /// How long it is.
-    #[must_use]
-    pub fn with_length(mut self, length: Length) -> Self {
-        self.length = length;
-        self
-    }
-
-    /// The most voices at once.
-    #[must_use]
-    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
-        self.max_voices = max_voices;
-        self
-    }
-
-    /// Whether each instrument is also returned alone.
-    #[must_use]
-    pub fn with_buses(mut self, buses: Buses) -> Self {
-        self.buses = buses;
-        self
+    setters! {
+        /// The bus, which also has the sample rate.
+        pub fn with_bus(bus: BusConfig);
+        /// How long it is.
+        pub fn with_length(length: Length);
+        /// The most voices at once.
+        pub fn with_max_voices(max_voices: usize);
+        /// Whether each instrument is also returned alone.
+        pub fn with_buses(buses: Buses);
     }
 
     /// About how many bytes of memory a performance of `score` holds, at most.
@@ -147,7 +130,7 @@ impl Performance {
         let events = score.events(rate);
         let max_events = densest(&events, block_len(rate) as u64).max(1);
         let Setup { max_voices, buses, .. } = setup;
-        let dry = Dry::live(EngineConfig { sample_rate: rate, max_voices, max_events, buses, path: Path::Batched })?;
+        let dry = Dry::live(EngineConfig { sample_rate: rate, max_voices, max_events, buses })?;
         Self::build(events, setup, dry)
     }
 

@@ -50,25 +50,13 @@ impl<'a> Take<'a> {
         Self { score, length: Length::Whole, buses: Buses::Mix, max_voices: MAX_VOICES }
     }
 
-    /// How long it will be.
-    #[must_use]
-    pub fn with_length(mut self, length: Length) -> Self {
-        self.length = length;
-        self
-    }
-
-    /// Whether instruments are recorded alone as well.
-    #[must_use]
-    pub fn with_buses(mut self, buses: Buses) -> Self {
-        self.buses = buses;
-        self
-    }
-
-    /// The most voices that may sound at once.
-    #[must_use]
-    pub fn with_max_voices(mut self, max_voices: usize) -> Self {
-        self.max_voices = max_voices;
-        self
+    setters! {
+        /// How long it will be.
+        pub fn with_length(length: Length);
+        /// Whether instruments are recorded alone as well.
+        pub fn with_buses(buses: Buses);
+        /// The most voices that may sound at once.
+        pub fn with_max_voices(max_voices: usize);
     }
 }
 

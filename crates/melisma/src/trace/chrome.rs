@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::Collector;
-use super::collector::lock;
 
 /// Device numbers start here, above any thread number.
 const FIRST_DEVICE: u64 = 1_000_000_000;
@@ -42,7 +41,7 @@ impl Collector {
     }
 
     fn write_lanes(&self, process: u32, out: &mut dyn Write) -> io::Result<()> {
-        for ((device, spans), lane) in lock(&self.0.lanes).iter().zip(FIRST_DEVICE..) {
+        for ((device, spans), lane) in self.0.lanes.lock().iter().zip(FIRST_DEVICE..) {
             write!(out, ",\n{}", named(process, lane, "thread_name", device))?;
             for span in spans {
                 let event = json!({

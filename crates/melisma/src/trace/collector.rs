@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use melisma_kernels::device::ceiling;
 use melisma_kernels::device::cuda::Timeline;
+use melisma_kernels::lock::Mutex;
 use melisma_kernels::{ALLOCATION, available_threads};
 use serde_json::{Map, Value};
 use tracing::span::{Attributes, Id, Record};
@@ -176,7 +177,7 @@ impl Collector {
     /// report says so.
     #[doc(hidden)]
     pub fn add_device(&self, device: &str, spans: impl IntoIterator<Item = DeviceSpan>) {
-        let mut lanes = lock(&self.0.lanes);
+        let mut lanes = self.0.lanes.lock();
         let room = (self.0.max_events as usize).saturating_sub(lanes.values().map(Vec::len).sum());
         let lane = lanes.entry(device.to_owned()).or_default();
         let mut spans = spans.into_iter();
@@ -200,7 +201,7 @@ impl Collector {
 
     /// Calls `look` for every shard.
     pub(super) fn each_shard(&self, mut look: impl FnMut(&Shard)) {
-        self.0.shards.iter().for_each(|shard| look(&lock(shard)));
+        self.0.shards.iter().for_each(|shard| look(&shard.lock()));
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -210,7 +211,7 @@ impl Collector {
     fn record(&self, metadata: &'static Metadata<'static>, now: u64, left: Left, fields: &Fields) {
         let thread = thread_number();
         let elapsed = now.saturating_sub(left.start);
-        let mut shard = lock(&self.0.shards[thread as usize % SHARDS]);
+        let mut shard = self.0.shards[thread as usize % SHARDS].lock();
         shard.threads.entry(thread).or_insert_with(|| thread_name(thread));
         let aggregate = shard.aggregates.entry(metadata.name()).or_default();
         aggregate.calls += 1;
@@ -231,10 +232,6 @@ impl Collector {
 
 fn thread_name(number: u64) -> String {
     std::thread::current().name().map_or_else(|| format!("thread {number}"), str::to_owned)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
@@ -262,7 +259,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let mut fields = Fields::default();
         event.record(&mut fields);
         if !allocate(self.0.number, fields.bytes) {
-            let mut shard = lock(&self.0.shards[thread_number() as usize % SHARDS]);
+            let mut shard = self.0.shards[thread_number() as usize % SHARDS].lock();
             let aggregate = shard.aggregates.entry(NO_SPAN).or_default();
             aggregate.allocated = aggregate.allocated.saturating_add(fields.bytes);
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::busy::Busy;
-use super::collector::{Aggregate, lock};
+use super::collector::Aggregate;
 use super::{Collector, Sort};
 use crate::text::table::{Align, Table};
 use crate::text::{duration, size};
@@ -88,7 +88,7 @@ impl Collector {
                 whole.times.merge(&part.times);
             }
         });
-        let lanes = lock(&self.0.lanes);
+        let lanes = self.0.lanes.lock();
         let mut device_times: BTreeMap<&str, u64> = BTreeMap::new();
         let cpu = Load::new("cpu", self.cpu_seconds(), self.threads(), wall_seconds);
         let mut loads = vec![cpu];

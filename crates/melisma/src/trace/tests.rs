@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use melisma_kernels::lock::Mutex;
 use serde_json::Value;
 use tracing::info_span;
 use tracing_subscriber::layer::SubscriberExt;
@@ -194,10 +195,10 @@ fn ranges_are_pushed_and_popped() {
     struct Log(Arc<Mutex<Vec<String>>>);
     impl RangeSink for Log {
         fn push(&self, name: &str) {
-            self.0.lock().unwrap().push(format!("+{name}"));
+            self.0.lock().push(format!("+{name}"));
         }
         fn pop(&self) {
-            self.0.lock().unwrap().push("-".into());
+            self.0.lock().push("-".into());
         }
     }
     let log = Arc::default();
@@ -206,7 +207,7 @@ fn ranges_are_pushed_and_popped() {
         let _outer = info_span!("outer").entered();
         let _inner = info_span!("inner").entered();
     });
-    assert_eq!(*log.lock().unwrap(), ["+outer", "+inner", "-", "-"]);
+    assert_eq!(*log.lock(), ["+outer", "+inner", "-", "-"]);
 }
 
 #[test]

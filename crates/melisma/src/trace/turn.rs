@@ -1,12 +1,10 @@
 //! Collectors that take turns in one process.
 
-use std::sync::Mutex;
-
+use melisma_kernels::lock::Mutex;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, reload};
 
 use super::Collector;
-use super::collector::lock;
 use crate::{Error, Result};
 
 /// Changes the collector of the process, once there is one.
@@ -19,7 +17,7 @@ impl Collector {
     /// # Errors
     /// A subscriber of another kind is installed.
     pub fn start(&self) -> Result<()> {
-        let mut turn = lock(&TURN);
+        let mut turn = TURN.lock();
         if let Some(handle) = &*turn {
             return handle.reload(Some(self.clone())).map_err(|error| refused().with_source(error));
         }
@@ -32,7 +30,7 @@ impl Collector {
 
     /// Ends the collection that [`Collector::start`] began. Spans then cost nothing again.
     pub fn stop_all() {
-        if let Some(handle) = &*lock(&TURN) {
+        if let Some(handle) = &*TURN.lock() {
             // It fails only when the subscriber is gone, and nothing is collected then.
             let _ = handle.reload(None);
         }

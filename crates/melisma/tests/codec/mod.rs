@@ -7,7 +7,7 @@ pub mod repository;
 use std::path::Path;
 
 use melisma::Budget;
-use melisma::snac::{Codes, Config, Model, slots};
+use melisma::snac::{Codes, Config, Model};
 use safetensors::SafeTensors;
 
 /// The bytes of a golden file.
@@ -38,7 +38,7 @@ pub fn odd_rates(decoder_dim: usize) -> Config {
 
 /// Frames of codes that differ from seed to seed.
 pub fn codes(model: &Model, n_frames: usize, seed: u32) -> Codes {
-    let n = n_frames * slots(model.config()).len();
+    let n = n_frames * model.config().n_slots();
     let frames: Vec<i32> =
         (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect();
     Codes::from_frames(model.config(), &frames).unwrap()

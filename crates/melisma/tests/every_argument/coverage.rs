@@ -1,8 +1,7 @@
 use std::path::{Path, PathBuf};
 
 /// Public names that no caller of the library can reach, or whose numbers cannot be wrong.
-const EXEMPT: [(&str, &str); 21] = [
-    ("audio/flac/md5.rs", "private"),
+const EXEMPT: [(&str, &str); 20] = [
     ("dataset/build.rs", "its numbers are those of a plan"),
     ("dataset/mel/rehearsal.rs", "private, except for `rehearse`"),
     ("dataset/store/", "columns of a store that was opened, checked by the stores' own tests"),
@@ -44,17 +43,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Functions with a number among their arguments, in code before the tests.
-fn functions(text: &str) -> Vec<&str> {
+fn functions(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]").next().unwrap();
     let mut found = Vec::new();
+    // Setters of the macro are indented once more.
+    let code = code.replace("\n        pub fn ", "\n    pub fn ");
     for part in code.split("\n    pub fn ").flat_map(|part| part.split("\npub fn ")).skip(1) {
         let Some((name, rest)) = part.split_once('(') else { continue };
         let arguments = rest.split_once("->").map_or(rest, |(arguments, _)| arguments);
-        let arguments = arguments.split_once('{').map_or(arguments, |(arguments, _)| arguments);
+        let arguments = arguments.split_once(['{', ';']).map_or(arguments, |(arguments, _)| arguments);
         // Slices of bytes and samples are content, not sizes.
         let arguments = arguments.replace("&[u8]", "").replace("&mut [u8]", "");
         if words(&arguments).any(|word| NUMBERS.contains(&word)) {
-            found.push(words(name).next().unwrap());
+            found.push(words(name).next().unwrap().to_owned());
         }
     }
     found

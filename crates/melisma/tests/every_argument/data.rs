@@ -169,11 +169,12 @@ fn datasets() {
     });
     each!(calls, "Snapshot::usage", wall in FLOATS, threads in COUNTS => Snapshot::default().usage(wall, threads).len());
     each!(calls, "rehearse", buffers_in_flight in [0, 1, usize::MAX], segments in COUNTS, n_rows in [0, 1] => {
-        let techniques = Techniques::default().with_buffers_in_flight(buffers_in_flight).with_segments_per_buffer(segments);
+        let techniques = Techniques { buffers_in_flight, segments_per_buffer: Some(segments), ..Techniques::default() };
         rehearse(&device, &budget, &options, &techniques, n_rows).map(drop)
     });
-    each!(calls, "Techniques::with_fail_launch", launch in PLACES => {
-        rehearse(&device, &budget, &options, &Techniques::default().with_fail_launch(launch), 1).map(drop)
+    each!(calls, "Techniques::fail_launch", launch in PLACES => {
+        let techniques = Techniques { fail_launch: Some(launch), ..Techniques::default() };
+        rehearse(&device, &budget, &options, &techniques, 1).map(drop)
     });
     calls.end(100);
 }

@@ -1,7 +1,7 @@
 //! One GPU: its context, memory and loaded kernels.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::bindings::driver::{result as driver, sys};
 use super::cache::Target;
@@ -10,6 +10,7 @@ use super::driver::{driver_version, failed};
 use super::library::{Library, require};
 use super::module::{Function, Module};
 use super::source::Source;
+use crate::lock::Mutex;
 use crate::{Error, Remedy, Result};
 
 /// A device pointer, or a host pointer for buffers in host memory.
@@ -126,7 +127,7 @@ impl Cuda {
 
     /// The kernel `name` of `source`, compiled at first use.
     pub(crate) fn function(&self, source: Source, name: &str) -> Result<Function> {
-        let mut modules = self.0.modules.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut modules = self.0.modules.lock();
         let known = modules.iter().find(|(known, _)| *known == source.name).map(|(_, module)| module.clone());
         let module = match known {
             Some(module) => module,

@@ -5,12 +5,13 @@
 //! timeline is read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::event::Event;
 use super::stream::Stream;
 use crate::Result;
+use crate::lock::Mutex;
 
 /// Events that one queue holds before it reads the older half; reading waits for them.
 const MAX_PENDING: usize = 8192;
@@ -62,9 +63,9 @@ impl Timeline {
     pub fn take() -> Self {
         // No lock is held while timers are dropped: the last owner of a timer adds its spans to
         // `READ`.
-        let timers: Vec<_> = lock(&TIMERS).iter().filter_map(Weak::upgrade).collect();
+        let timers: Vec<_> = TIMERS.lock().iter().filter_map(Weak::upgrade).collect();
         timers.iter().for_each(|timer| timer.settle(usize::MAX));
-        std::mem::take(&mut *lock(&READ))
+        std::mem::take(&mut *READ.lock())
     }
 
     fn is_on() -> bool {
@@ -76,7 +77,7 @@ impl Timeline {
     }
 
     fn add(ordinal: usize, spans: Vec<Result<DeviceSpan>>) {
-        let mut read = lock(&READ);
+        let mut read = READ.lock();
         for span in spans {
             match span {
                 Ok(span) if read.spans.len() < MAX_SPANS => read.spans.push((format!("cuda:{ordinal}"), span)),
@@ -129,11 +130,11 @@ impl Timer {
     }
 
     pub(crate) fn start(self: &Arc<Self>, stream: &Stream) -> Result<()> {
-        let mut clock = lock(&self.clock);
+        let mut clock = self.clock.lock();
         if clock.is_none() {
             *clock = Some(Clock::start(stream)?);
             drop(clock);
-            let mut timers = lock(&TIMERS);
+            let mut timers = TIMERS.lock();
             timers.retain(|timer| timer.strong_count() > 0);
             timers.push(Arc::downgrade(self));
         }
@@ -153,7 +154,7 @@ impl Timer {
 
     /// The runs timed since the last call; the timeline gets them too.
     pub(crate) fn spans(&self) -> Result<Vec<DeviceSpan>> {
-        let spans: Vec<_> = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
+        let spans: Vec<_> = self.clock.lock().as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
         if Timeline::is_on() {
             Timeline::add(self.ordinal, spans.iter().flatten().map(|span| Ok(*span)).collect());
         }
@@ -163,7 +164,7 @@ impl Timer {
     /// Moves the first `n` runs to the timeline.
     fn settle(&self, n: usize) {
         if Timeline::is_on() {
-            let spans = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(n));
+            let spans = self.clock.lock().as_mut().map_or_else(Vec::new, |clock| clock.drain(n));
             Timeline::add(self.ordinal, spans);
         }
     }
@@ -193,7 +194,7 @@ impl<'a> Timing<'a> {
 
 impl Drop for Timing<'_> {
     fn drop(&mut self) {
-        let mut clock = lock(&self.timer.clock);
+        let mut clock = self.timer.clock.lock();
         if let (Some(clock), Some(start), Ok(end)) = (clock.as_mut(), self.start.take(), self.stream.mark()) {
             clock.timed.push((self.name, self.bytes, start, end));
         }
@@ -203,10 +204,6 @@ impl Drop for Timing<'_> {
             self.timer.settle(MAX_PENDING / 2);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

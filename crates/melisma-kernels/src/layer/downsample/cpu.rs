@@ -1,10 +1,10 @@
 //! One product: an operand row is the Snake of 2s consecutive inputs, and neighbouring rows share s
 //! of them.
 
-use super::Downsample;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::Snake;
+use crate::layer::strided::Strided;
 use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
@@ -18,8 +18,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(layer: &Downsample<'_>, budget: &Budget) -> Result<Self> {
-        let Downsample { n_in, n_out, stride, weight, .. } = *layer;
+    pub(super) fn new(layer: &Strided<'_>, budget: &Budget) -> Result<Self> {
+        let Strided { n_in, n_out, stride, weight, .. } = *layer;
         let n_taps = 2 * stride;
         let panels = Panels::pack(budget, [n_taps * n_in, n_out], |k, first, lanes| {
             let (tap, input) = (k / n_in, k % n_in);

@@ -5,24 +5,14 @@
 // variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
-struct Shape {
-  Step step;
-  Timeline timeline;
-  Memory memory;
-  Snake snake;
-  const float *x, *bias;
-  float *z, *y;
-  u32 n_columns, n_in, n_out, stride, padded_half;
-
-  __device__ __forceinline__ u32 len() const { return step.n_latents * timeline.rate; }
-};
+using Shape = Strided;
 
 // budget: 40 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) downsample_snake(Shape shape) {
   snake_rows(shape.snake, shape.x, shape.z, shape.n_columns * shape.stride, shape.n_in);
 }
 
-// K is two halves of s inputs, each padded to `padded_half`, a multiple of a chunk.
+// K is two halves of s inputs, each padded to `padded`, a multiple of a chunk.
 struct Downsample : Shape {
   // The first `n_past` floats are in memory, the others in z.
   struct Column {
@@ -30,6 +20,8 @@ struct Downsample : Shape {
     u32 n_past;
   };
   __device__ __forceinline__ Downsample(const Shape& shape) : Shape(shape) {}
+
+  __device__ __forceinline__ u32 len() const { return step.n_latents * timeline.rate; }
 
   __device__ __forceinline__ Column column(u32 n) const {
     if (n >= n_columns) return {nullptr, nullptr, 0};
@@ -42,8 +34,8 @@ struct Downsample : Shape {
   __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (!column.now) return v;
-    const u32 half = stride * n_in, end = k < padded_half ? half : 2 * half;
-    const u32 at = k < padded_half ? k : k - padded_half + half;
+    const u32 half = stride * n_in, end = k < padded ? half : 2 * half;
+    const u32 at = k < padded ? k : k - padded + half;
     const bool old = at < column.n_past;
     const float* from = old ? column.past + at : column.now + (at - column.n_past);
     if (at + 4 <= (old ? min(column.n_past, end) : end) && ((u64)from & 15) == 0) {
@@ -85,9 +77,9 @@ struct DownsampleAlone : Downsample {
   }
 
   // Neighbouring columns share a row of s inputs.
-  __device__ __forceinline__ u32 row_len() const { return padded_half + ROW_GAP; }
+  __device__ __forceinline__ u32 row_len() const { return padded + ROW_GAP; }
   __device__ __forceinline__ u32 place(u32 i, u32 k) const {
-    return i * row_len() + k + (k < padded_half ? 0 : ROW_GAP);
+    return i * row_len() + k + (k < padded ? 0 : ROW_GAP);
   }
   // The columns starting at `first` belong to one stream. A thread has the same four channels in all
   // its inputs; a column this short has fewer than 4 · 256 channels.
@@ -101,7 +93,7 @@ struct DownsampleAlone : Downsample {
       if (start + i >= seen.n_past) v = constants.of(v);
       store4(rows + i / stride * row_len() + i % stride * n_in, c, n_in, v);
     }
-    const u32 n_empty = padded_half - half;
+    const u32 n_empty = padded - half;
     for (u32 i = threadIdx.x; i < (TILE + 1) * n_empty; i += blockDim.x) {
       rows[i / n_empty * row_len() + half + i % n_empty] = 0.0f;
     }

@@ -21,34 +21,20 @@ mod reference;
 mod tests;
 
 use crate::layer::plan::Form;
-use crate::layer::step::{Rounding, Timeline};
-use crate::memory::view::check_len;
+use crate::layer::step::Timeline;
+use crate::layer::strided::Strided;
 use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Result};
 
 pub use crate::layer::plan::Plan;
 
-/// A layer with its weights.
+/// A layer with its weights, `[C_out, C_in, 2s]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Downsample<'a> {
-    /// C_in.
-    pub n_in: usize,
-    /// C_out.
-    pub n_out: usize,
-    /// s.
-    pub stride: usize,
-    /// `[C_in]`
-    pub alpha: &'a [f32],
-    /// `[C_out, C_in, 2s]`
-    pub weight: &'a [f32],
-    /// `[C_out]`
-    pub bias: &'a [f32],
+    /// The weights; its timeline is [`Timeline::downsampled`] of `from`.
+    pub layer: Strided<'a>,
     /// Timeline of the input.
     pub from: Timeline,
-    /// Timeline of the output, [`Timeline::downsampled`] of `from`.
-    pub timeline: Timeline,
-    /// The rounding allowed on a GPU.
-    pub rounding: Rounding,
 }
 
 impl Downsample<'_> {
@@ -58,13 +44,8 @@ impl Downsample<'_> {
     /// The weights have a wrong shape, the timelines do not match, or the device does not support
     /// it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
-        let Downsample { n_in, n_out, stride, from, timeline, .. } = *self;
-        check_len("downsample: alpha", self.alpha.len(), n_in)?;
-        check_len("downsample: weight", self.weight.len(), n_out * n_in * 2 * stride)?;
-        check_len("downsample: bias", self.bias.len(), n_out)?;
-        if stride == 0 || !from.rate.is_multiple_of(stride) {
-            return Err(Error::invalid(format!("downsample: the rate {} is not a multiple of {stride}", from.rate)));
-        }
+        let (Strided { n_in, n_out, stride, timeline, .. }, from) = (self.layer, self.from);
+        self.layer.check("downsample", from.rate)?;
         let expected = from.downsampled(stride);
         if timeline != expected {
             return Err(Error::invalid(format!(
@@ -81,7 +62,12 @@ impl Downsample<'_> {
             n_weights: 2 * stride * n_in * n_out,
             timeline,
         };
-        Plan::new(device, form, |_| cpu::Prepared::new(self, budget), |cuda| cuda::Prepared::new(self, cuda, budget))
+        Plan::new(
+            device,
+            form,
+            |_| cpu::Prepared::new(&self.layer, budget),
+            |cuda| cuda::Prepared::new(&self.layer, cuda, budget),
+        )
     }
 }
 

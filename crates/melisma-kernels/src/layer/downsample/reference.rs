@@ -1,10 +1,10 @@
 //! The definition, in f64, of a whole stream.
 
-use super::Downsample;
+use crate::layer::strided::Strided;
 
 /// y `[N, C_out]` of x `[N · s, C_in]`.
-pub(super) fn downsample(layer: &Downsample<'_>, x: &[f32]) -> Vec<f64> {
-    let Downsample { n_in, n_out, stride, .. } = *layer;
+pub(super) fn downsample(layer: &Strided<'_>, x: &[f32]) -> Vec<f64> {
+    let Strided { n_in, n_out, stride, .. } = *layer;
     let len = x.len() / n_in;
     let snake = |(index, &x): (usize, &f32)| {
         let (x, alpha) = (f64::from(x), f64::from(layer.alpha[index % n_in]));

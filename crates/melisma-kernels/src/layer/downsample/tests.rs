@@ -1,9 +1,10 @@
 use super::reference::downsample;
 use super::{Downsample, Plan, n_past};
 use crate::layer::need::{self, Work};
-use crate::layer::step::{Rounding, Timeline};
+use crate::layer::step::Timeline;
 use crate::layer::streams::{self, Shape};
-use crate::random::SplitMix64;
+use crate::layer::strided::Strided;
+use crate::layer::strided::case::{ODD_STRIDES, ONE_ELEMENT, PLAIN, UNEVEN, WRONG, Weights};
 use crate::suite::{Bench, suite};
 use crate::{Budget, Device};
 
@@ -25,25 +26,10 @@ fn check(bench: &Bench, shape: [usize; 3], lens: &[usize]) {
 
 /// `from` is the timeline of the input.
 fn check_at(bench: &Bench, from: Timeline, [n_in, n_out, stride]: [usize; 3], lens: &[usize]) {
-    let mut random = SplitMix64::new((n_in * stride) as u64);
-    let k = 2 * stride * n_in;
-    let alpha: Vec<f32> = random.floats(n_in).iter().map(|x| 1.5 + x).collect();
-    let scale = 1.0 / (k as f32).sqrt();
-    let weight: Vec<f32> = random.floats(n_out * k).iter().map(|x| x * scale).collect();
-    let bias = random.floats(n_out);
-    let to = from.downsampled(stride);
-    let layer = Downsample {
-        n_in,
-        n_out,
-        stride,
-        alpha: &alpha,
-        weight: &weight,
-        bias: &bias,
-        from,
-        timeline: to,
-        rounding: Rounding::Off,
-    };
-    let plan = layer.plan(&bench.device, &bench.budget).unwrap();
+    let (to, k) = (from.downsampled(stride), 2 * stride * n_in);
+    let weights = Weights::new([n_in, n_out, stride], k);
+    let layer = weights.layer(to);
+    let plan = Downsample { layer, from }.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in, n_out, from, to, state_len: plan.state_len() };
     streams::check(
         bench,
@@ -55,14 +41,11 @@ fn check_at(bench: &Bench, from: Timeline, [n_in, n_out, stride]: [usize; 3], le
 }
 
 fn matches_reference(bench: &Bench) {
-    check(bench, [16, 8, 8], &[5, 2]);
-    check(bench, [33, 17, 2], &[7]);
+    PLAIN.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 fn odd_strides(bench: &Bench) {
-    check(bench, [8, 4, 3], &[4, 1, 6]);
-    check(bench, [6, 3, 5], &[4]);
-    check(bench, [4, 2, 1], &[9]);
+    ODD_STRIDES.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 /// From the least memory to the most: the seam between memory and step is at every input of a
@@ -75,8 +58,7 @@ fn every_lag(bench: &Bench) {
 }
 
 fn one_element(bench: &Bench) {
-    check(bench, [1, 1, 1], &[1, 0]);
-    check(bench, [1, 1, 4], &[1]);
+    ONE_ELEMENT.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 fn model_shapes(bench: &Bench) {
@@ -109,52 +91,26 @@ fn on_shim() -> bool {
 }
 
 fn need_is_what_the_plan_takes(bench: &Bench) {
-    let (n_in, n_out, stride) = (6, 40, 3);
-    let from = Timeline { rate: 3, lag: 4 };
-    let timeline = from.downsampled(stride);
+    let (shape @ [n_in, n_out, stride], from) = ([6, 40, 3], Timeline { rate: 3, lag: 4 });
     let need = need::downsample([n_in, n_out], stride, from, Work { n_rows: 1, threads: 1 });
-    let layer = Downsample {
-        n_in,
-        n_out,
-        stride,
-        alpha: &[1.0; 6],
-        weight: &[0.0; 40 * 6 * 6],
-        bias: &[0.0; 40],
-        from,
-        timeline,
-        rounding: Rounding::Off,
-    };
+    let weights = Weights::new(shape, 1);
+    let layer = Downsample { layer: weights.layer(from.downsampled(stride)), from };
     let plan = |budget: &Budget| layer.plan(&bench.device, budget).unwrap();
     streams::check_need(bench, need, plan, Plan::state_len);
 }
 
 fn refusals(bench: &Bench) {
-    let from = Timeline { rate: 3, lag: 1 };
-    let layer = Downsample {
-        n_in: 1,
-        n_out: 1,
-        stride: 2,
-        alpha: &[1.0],
-        weight: &[0.0; 4],
-        bias: &[0.0],
-        from,
-        timeline: from,
-        rounding: Rounding::Off,
-    };
-    let refusal = |layer: Downsample<'_>| layer.plan(&bench.device, &bench.budget).unwrap_err().to_string();
-    assert!(refusal(layer).contains("not a multiple of 2"));
-    assert!(refusal(Downsample { stride: 0, weight: &[], ..layer }).contains("not a multiple of 0"));
-    assert!(refusal(Downsample { weight: &[0.0; 3], ..layer }).contains("weight"));
-    assert!(refusal(Downsample { alpha: &[], ..layer }).contains("alpha"));
-    assert!(refusal(Downsample { bias: &[], ..layer }).contains("bias"));
-    let from = Timeline { rate: 4, lag: 1 };
+    let refusal = |layer, from| Downsample { layer, from }.plan(&bench.device, &bench.budget).unwrap_err().to_string();
+    for (layer, reason) in WRONG {
+        assert!(refusal(layer, layer.timeline).contains(reason), "{reason}");
+    }
     if matches!(bench.device, Device::Cuda(_)) {
         let (stride, from) = (6145, Timeline { rate: 6145, lag: 0 });
         let (timeline, weight) = (from.downsampled(stride), &[0.0; 2 * 6145]);
-        assert!(refusal(Downsample { stride, weight, from, timeline, ..layer }).contains("at most 12288"));
+        assert!(refusal(Strided { stride, weight, timeline, ..UNEVEN }, from).contains("at most 12288"));
     }
-    let late = Timeline { rate: 2, lag: 2 };
-    assert!(refusal(Downsample { from, timeline: late, ..layer }).contains("Timeline { rate: 2, lag: 1 }"));
+    let (from, late) = (Timeline { rate: 4, lag: 1 }, Timeline { rate: 2, lag: 2 });
+    assert!(refusal(Strided { timeline: late, ..UNEVEN }, from).contains("Timeline { rate: 2, lag: 1 }"));
 }
 
 #[test]

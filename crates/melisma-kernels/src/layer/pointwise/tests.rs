@@ -158,48 +158,31 @@ fn factors_are_rounded_where_allowed(bench: &Bench) {
     }
 }
 
+const PLAIN: Pointwise<'_> = Pointwise {
+    n_in: 2,
+    n_out: 3,
+    weight: &[1.0; 6],
+    bias: None,
+    mode: Mode::Plain,
+    timeline: Timeline { rate: 1, lag: 0 },
+    rounding: Rounding::Off,
+};
+
 fn empty(bench: &Bench) {
-    let timeline = Timeline { rate: 1, lag: 0 };
-    let layer = Pointwise {
-        n_in: 2,
-        n_out: 3,
-        weight: &[1.0; 6],
-        bias: None,
-        mode: Mode::Plain,
-        timeline,
-        rounding: Rounding::Off,
-    };
-    assert!(run(bench, &layer, &[], [&[], &[]]).is_empty());
-    assert!(run(bench, &layer, &[Row::default()], [&[], &[]]).is_empty());
+    assert!(run(bench, &PLAIN, &[], [&[], &[]]).is_empty());
+    assert!(run(bench, &PLAIN, &[Row::default()], [&[], &[]]).is_empty());
 }
 
 fn masks(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 2 };
-    let layer = Pointwise {
-        n_in: 1,
-        n_out: 1,
-        weight: &[1.0],
-        bias: Some(&[10.0]),
-        mode: Mode::Plain,
-        timeline,
-        rounding: Rounding::Off,
-    };
+    let layer = Pointwise { n_in: 1, n_out: 1, weight: &[1.0], bias: Some(&[10.0]), timeline, ..PLAIN };
     let rows = [Row { start: 0, end: 1, ..Row::default() }, Row { start: 4, end: 5, ..Row::default() }];
     let y = run(bench, &layer, &rows, [&[], &[1.0; 8]]);
     assert_eq!(y, [0.0, 0.0, 11.0, 0.0, 11.0, 11.0, 11.0, 0.0]);
 }
 
 fn refusals(bench: &Bench) {
-    let timeline = Timeline { rate: 1, lag: 0 };
-    let layer = Pointwise {
-        n_in: 2,
-        n_out: 3,
-        weight: &[0.0; 6],
-        bias: None,
-        mode: Mode::Noise,
-        timeline,
-        rounding: Rounding::Off,
-    };
+    let layer = Pointwise { mode: Mode::Noise, ..PLAIN };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("2 to 3 channels"));
     let layer = Pointwise { mode: Mode::Add, bias: Some(&[0.0; 3]), ..layer };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("bias"));

@@ -1,10 +1,10 @@
 //! One product: an operand row is the Snake of two neighbouring inputs, and gives s consecutive
 //! output rows.
 
-use super::Upsample;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part, Segment};
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::Snake;
+use crate::layer::strided::Strided;
 use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
@@ -20,8 +20,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(layer: &Upsample<'_>, budget: &Budget) -> Result<Self> {
-        let Upsample { n_in, n_out, stride, .. } = *layer;
+    pub(super) fn new(layer: &Strided<'_>, budget: &Budget) -> Result<Self> {
+        let Strided { n_in, n_out, stride, .. } = *layer;
         let panels = Panels::pack(budget, [2 * n_in, stride * n_out], |k, first, lanes| {
             // The first C_in steps belong to z[q-1].
             let (input, tap) = if k < n_in { (k, 1) } else { (k - n_in, 0) };

@@ -17,33 +17,16 @@ mod reference;
 mod tests;
 
 use crate::layer::plan::Form;
-use crate::layer::step::{Rounding, Timeline};
-use crate::memory::view::check_len;
+use crate::layer::strided::Strided;
 use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Result};
+use crate::{Budget, Device, Result};
 
 pub use crate::layer::plan::Plan;
 
-/// A layer with its weights.
+/// A layer with its weights, `[C_out, s, C_in, 2]`. The output has s times the input's rate, and s times its lag plus
+/// ceil(s/2).
 #[derive(Debug, Clone, Copy)]
-pub struct Upsample<'a> {
-    /// C_in.
-    pub n_in: usize,
-    /// C_out.
-    pub n_out: usize,
-    /// s.
-    pub stride: usize,
-    /// `[C_in]`
-    pub alpha: &'a [f32],
-    /// `[C_out, s, C_in, 2]`
-    pub weight: &'a [f32],
-    /// `[C_out]`
-    pub bias: &'a [f32],
-    /// Timeline of the output: s times the input's rate, s times its lag plus ceil(s/2).
-    pub timeline: Timeline,
-    /// The rounding allowed on a GPU.
-    pub rounding: Rounding,
-}
+pub struct Upsample<'a>(pub Strided<'a>);
 
 impl Upsample<'_> {
     /// Prepares the layer on `device`.
@@ -51,13 +34,8 @@ impl Upsample<'_> {
     /// # Errors
     /// The weights have a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
-        let Upsample { n_in, n_out, stride, timeline, .. } = *self;
-        check_len("upsample: alpha", self.alpha.len(), n_in)?;
-        check_len("upsample: weight", self.weight.len(), n_out * stride * n_in * 2)?;
-        check_len("upsample: bias", self.bias.len(), n_out)?;
-        if stride == 0 || !timeline.rate.is_multiple_of(stride) {
-            return Err(Error::invalid(format!("upsample: the rate {} is not a multiple of {stride}", timeline.rate)));
-        }
+        let Strided { n_in, n_out, stride, timeline, .. } = self.0;
+        self.0.check("upsample", timeline.rate)?;
         let form = Form {
             name: "upsample",
             span: |queue, shape, bytes| kernel_span!(queue, "upsample", shape, bytes),
@@ -68,6 +46,11 @@ impl Upsample<'_> {
             n_weights: 2 * n_in * stride * n_out,
             timeline,
         };
-        Plan::new(device, form, |_| cpu::Prepared::new(self, budget), |cuda| cuda::Prepared::new(self, cuda, budget))
+        Plan::new(
+            device,
+            form,
+            |_| cpu::Prepared::new(&self.0, budget),
+            |cuda| cuda::Prepared::new(&self.0, cuda, budget),
+        )
     }
 }

@@ -1,10 +1,10 @@
 //! The definition, in f64, of a whole stream.
 
-use super::Upsample;
+use crate::layer::strided::Strided;
 
 /// y `[N · s, C_out]` of x `[N, C_in]`.
-pub(super) fn upsample(layer: &Upsample<'_>, x: &[f32]) -> Vec<f64> {
-    let Upsample { n_in, n_out, stride, .. } = *layer;
+pub(super) fn upsample(layer: &Strided<'_>, x: &[f32]) -> Vec<f64> {
+    let Strided { n_in, n_out, stride, .. } = *layer;
     let len = x.len() / n_in;
     let snake = |t: usize, i: usize| {
         let (x, alpha) = (f64::from(x[t * n_in + i]), f64::from(layer.alpha[i]));

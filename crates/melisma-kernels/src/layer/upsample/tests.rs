@@ -1,9 +1,9 @@
 use super::Upsample;
 use super::reference::upsample;
 use crate::Device;
-use crate::layer::step::{Rounding, Timeline};
+use crate::layer::step::Timeline;
 use crate::layer::streams::{self, Shape};
-use crate::random::SplitMix64;
+use crate::layer::strided::case::{ODD_STRIDES, ONE_ELEMENT, PLAIN, WRONG, Weights};
 use crate::suite::{Bench, suite};
 
 suite!(
@@ -22,16 +22,11 @@ fn check(bench: &Bench, shape: [usize; 3], lens: &[usize]) {
 
 /// Inputs have `rate` rows per latent.
 fn check_at(bench: &Bench, rate: usize, [n_in, n_out, stride]: [usize; 3], lens: &[usize]) {
-    let mut random = SplitMix64::new((n_in * stride) as u64);
-    let alpha: Vec<f32> = random.floats(n_in).iter().map(|x| 1.5 + x).collect();
-    let scale = 1.0 / (n_in as f32).sqrt();
-    let weight: Vec<f32> = random.floats(n_in * n_out * stride * 2).iter().map(|x| x * scale).collect();
-    let bias = random.floats(n_out);
     let from = Timeline { rate, lag: 3 };
     let to = Timeline { rate: rate * stride, lag: 3 * stride + stride.div_ceil(2) };
-    let rounding = Rounding::Off;
-    let layer = Upsample { n_in, n_out, stride, alpha: &alpha, weight: &weight, bias: &bias, timeline: to, rounding };
-    let plan = layer.plan(&bench.device, &bench.budget).unwrap();
+    let weights = Weights::new([n_in, n_out, stride], n_in);
+    let layer = weights.layer(to);
+    let plan = Upsample(layer).plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in, n_out, from, to, state_len: plan.state_len() };
     streams::check(
         bench,
@@ -43,19 +38,15 @@ fn check_at(bench: &Bench, rate: usize, [n_in, n_out, stride]: [usize; 3], lens:
 }
 
 fn matches_reference(bench: &Bench) {
-    check(bench, [16, 8, 8], &[5, 2]);
-    check(bench, [33, 17, 2], &[7]);
+    PLAIN.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 fn odd_strides(bench: &Bench) {
-    check(bench, [8, 4, 3], &[4, 1, 6]);
-    check(bench, [6, 3, 5], &[4]);
-    check(bench, [4, 2, 1], &[9]);
+    ODD_STRIDES.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 fn one_element(bench: &Bench) {
-    check(bench, [1, 1, 1], &[1, 0]);
-    check(bench, [1, 1, 4], &[1]);
+    ONE_ELEMENT.iter().for_each(|(shape, lens)| check(bench, *shape, lens));
 }
 
 fn model_shapes(bench: &Bench) {
@@ -79,18 +70,8 @@ fn every_form_gives_the_same_bits(bench: &Bench) {
 }
 
 fn refusals(bench: &Bench) {
-    let timeline = Timeline { rate: 3, lag: 1 };
-    let layer = Upsample {
-        n_in: 1,
-        n_out: 1,
-        stride: 2,
-        alpha: &[1.0],
-        weight: &[0.0; 4],
-        bias: &[0.0],
-        timeline,
-        rounding: Rounding::Off,
-    };
-    assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("not a multiple of 2"));
-    let layer = Upsample { weight: &[0.0; 3], ..layer };
-    assert!(layer.plan(&bench.device, &bench.budget).is_err());
+    for (layer, reason) in WRONG {
+        let error = Upsample(layer).plan(&bench.device, &bench.budget).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+    }
 }

@@ -4,22 +4,14 @@
 // variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
-struct Shape {
-  Step step;
-  Timeline timeline;
-  Memory memory;
-  Snake snake;
-  const float *x, *bias;
-  float *z, *y;
-  u32 n_columns, n_in, n_out, stride, padded_in;
-};
+using Shape = Strided;
 
 // budget: 40 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) upsample_snake(Shape shape) {
   snake_rows(shape.snake, shape.x, shape.z, shape.n_columns, shape.n_in);
 }
 
-// K is z[q-1], then z[q], each padded to `padded_in`, a multiple of a chunk.
+// K is z[q-1], then z[q], each padded to `padded`, a multiple of a chunk.
 struct Upsample : Shape {
   struct Column {
     const float *before, *now;
@@ -35,7 +27,7 @@ struct Upsample : Shape {
   }
   __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
     if (!column.now) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    return k < padded_in ? load4(column.before, k, n_in) : load4(column.now, k - padded_in, n_in);
+    return k < padded ? load4(column.before, k, n_in) : load4(column.now, k - padded, n_in);
   }
   struct Constants {};
   __device__ __forceinline__ Constants constants(u32) const { return {}; }
@@ -65,12 +57,12 @@ struct Upsample : Shape {
 
   // Neighbouring columns share a row.
   __device__ __forceinline__ u32 place(u32 i, u32 k) const {
-    return k < padded_in ? i * (padded_in + ROW_GAP) + k : (i + 1) * (padded_in + ROW_GAP) + k - padded_in;
+    return k < padded ? i * (padded + ROW_GAP) + k : (i + 1) * (padded + ROW_GAP) + k - padded;
   }
   // The columns starting at `first` belong to one stream.
   __device__ __forceinline__ void fill(float* rows, u32 first) const {
     const History seen = history(step, memory, z, first / len(), len());
-    const u32 fours = padded_in / 4;
+    const u32 fours = padded / 4;
     for (u32 i = threadIdx.x; i < (TILE + 1) * fours; i += blockDim.x) {
       const u32 row = i / fours, k = i % fours * 4;
       *reinterpret_cast<float4*>(rows + place(row, k)) = load4(seen.row(first % len() + row), k, n_in);

@@ -2,7 +2,7 @@
 //! not depend on which frames are processed together. Every instruction set uses the same
 //! operations and gives the same bits.
 
-use crate::device::vector::{Float, Vector};
+use crate::device::vector::{Float, Vector, inlined};
 
 /// A vector of frames.
 ///
@@ -74,34 +74,15 @@ impl Portable {
 }
 
 impl Float for Portable {
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        Self([value; 8])
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
-    }
-
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
-    }
-
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
-    }
-
-    #[inline(always)]
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-        Self(std::array::from_fn(|lane| self.0[lane].mul_add(a.0[lane], b.0[lane])))
-    }
-
-    #[inline(always)]
-    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
-        Self(std::array::from_fn(|lane| (-self.0[lane]).mul_add(a.0[lane], b.0[lane])))
+    inlined! {
+        splat(value: f32) -> Self = Self([value; 8]);
+        add(self, other: Self) -> Self = self.zip(other, |a, b| a + b);
+        sub(self, other: Self) -> Self = self.zip(other, |a, b| a - b);
+        mul(self, other: Self) -> Self = self.zip(other, |a, b| a * b);
+        mul_add(self, a: Self, b: Self) -> Self =
+            Self(std::array::from_fn(|lane| self.0[lane].mul_add(a.0[lane], b.0[lane])));
+        neg_mul_add(self, a: Self, b: Self) -> Self =
+            Self(std::array::from_fn(|lane| (-self.0[lane]).mul_add(a.0[lane], b.0[lane])));
     }
 }
 

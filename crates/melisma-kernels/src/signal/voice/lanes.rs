@@ -7,7 +7,7 @@ mod x86;
 
 pub(in crate::signal::voice) use quad::Quad;
 
-use crate::device::vector::{Float, Vector};
+use crate::device::vector::{Float, Vector, inlined};
 
 /// Floats with integers of the same shape.
 ///
@@ -56,81 +56,26 @@ pub(super) trait Lanes: Number + Vector {
 impl Number for f32 {
     type Int = u32;
 
-    #[inline(always)]
-    unsafe fn div(self, other: Self) -> Self {
-        self / other
-    }
-    #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        if self < other { self } else { other }
-    }
-    #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        if self > other { self } else { other }
-    }
-    #[inline(always)]
-    unsafe fn mul_sub(self, a: Self, b: Self) -> Self {
-        f32::mul_add(self, a, -b)
-    }
-    #[inline(always)]
-    unsafe fn truncate(self) -> u32 {
-        self as i32 as u32
-    }
-    #[inline(always)]
-    unsafe fn round(self) -> u32 {
-        self.round_ties_even() as i32 as u32
-    }
-    #[inline(always)]
-    unsafe fn bits(self) -> u32 {
-        self.to_bits()
-    }
-    #[inline(always)]
-    unsafe fn from_bits(bits: u32) -> Self {
-        f32::from_bits(bits)
-    }
-    #[inline(always)]
-    unsafe fn splat_int(value: u32) -> u32 {
-        value
-    }
-    #[inline(always)]
-    unsafe fn add_int(a: u32, b: u32) -> u32 {
-        a.wrapping_add(b)
-    }
-    #[inline(always)]
-    unsafe fn sub_int(a: u32, b: u32) -> u32 {
-        a.wrapping_sub(b)
-    }
-    #[inline(always)]
-    unsafe fn mul_int(a: u32, b: u32) -> u32 {
-        a.wrapping_mul(b)
-    }
-    #[inline(always)]
-    unsafe fn and(a: u32, b: u32) -> u32 {
-        a & b
-    }
-    #[inline(always)]
-    unsafe fn xor(a: u32, b: u32) -> u32 {
-        a ^ b
-    }
-    #[inline(always)]
-    unsafe fn abs_int(a: u32) -> u32 {
-        (a as i32).unsigned_abs()
-    }
-    #[inline(always)]
-    unsafe fn shift_left<const BITS: u32>(a: u32) -> u32 {
-        a << BITS
-    }
-    #[inline(always)]
-    unsafe fn shift_right<const BITS: u32>(a: u32) -> u32 {
-        a >> BITS
-    }
-    #[inline(always)]
-    unsafe fn to_float(int: u32) -> f32 {
-        int as i32 as f32
-    }
-    #[inline(always)]
-    unsafe fn look_up(table: &[f32; 16], index: u32) -> f32 {
-        table[index as usize & 15]
+    inlined! {
+        div(self, other: Self) -> Self = self / other;
+        min(self, other: Self) -> Self = if self < other { self } else { other };
+        max(self, other: Self) -> Self = if self > other { self } else { other };
+        mul_sub(self, a: Self, b: Self) -> Self = f32::mul_add(self, a, -b);
+        truncate(self) -> u32 = self as i32 as u32;
+        round(self) -> u32 = self.round_ties_even() as i32 as u32;
+        bits(self) -> u32 = self.to_bits();
+        from_bits(bits: u32) -> Self = f32::from_bits(bits);
+        splat_int(value: u32) -> u32 = value;
+        add_int(a: u32, b: u32) -> u32 = a.wrapping_add(b);
+        sub_int(a: u32, b: u32) -> u32 = a.wrapping_sub(b);
+        mul_int(a: u32, b: u32) -> u32 = a.wrapping_mul(b);
+        and(a: u32, b: u32) -> u32 = a & b;
+        xor(a: u32, b: u32) -> u32 = a ^ b;
+        abs_int(a: u32) -> u32 = (a as i32).unsigned_abs();
+        shift_left<const BITS: u32>(a: u32) -> u32 = a << BITS;
+        shift_right<const BITS: u32>(a: u32) -> u32 = a >> BITS;
+        to_float(int: u32) -> f32 = int as i32 as f32;
+        look_up(table: &[f32; 16], index: u32) -> f32 = table[index as usize & 15];
     }
 }
 

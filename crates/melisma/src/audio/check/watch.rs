@@ -2,9 +2,11 @@
 //! checks them.
 
 use std::io::{self, Cursor, Read};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+use melisma_kernels::lock::Mutex;
 
 use super::{Format, whole};
 use crate::runtime::thread;
@@ -46,7 +48,7 @@ impl Watch {
 
     /// Checks the bytes as `format`, or not at all.
     pub(in crate::audio) fn begin(&mut self, format: Option<Format>) -> Result<()> {
-        let mut tee = locked(&self.tee);
+        let mut tee = self.tee.lock();
         let (Feed::Start(start), Some(format)) = (std::mem::replace(&mut tee.feed, Feed::Off), format) else {
             return Ok(());
         };
@@ -63,7 +65,7 @@ impl Watch {
         // The decoder may leave tags at the end unread.
         let mut rest = vec![0; BLOCK];
         while self.thread.is_some() {
-            let read = locked(&self.tee).read_some(&mut rest);
+            let read = self.tee.lock().read_some(&mut rest);
             if read.map_err(|error| Error::io("reading it", error))? == 0 {
                 break;
             }
@@ -81,14 +83,10 @@ impl Watch {
     }
 
     fn join(&mut self) -> Result<Option<u64>> {
-        locked(&self.tee).feed = Feed::Off;
+        self.tee.lock().feed = Feed::Off;
         let Some(thread) = self.thread.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|_| Err(Error::corrupt("the check of the pipe failed")))
     }
-}
-
-fn locked(tee: &Mutex<Tee>) -> MutexGuard<'_, Tee> {
-    tee.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tee {
@@ -112,7 +110,7 @@ impl Tee {
 
 impl Read for Watched {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        locked(&self.0).read_some(to)
+        self.0.lock().read_some(to)
     }
 }
 

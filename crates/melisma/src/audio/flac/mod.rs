@@ -11,7 +11,6 @@
 //! another project's decoder and compare it bit for bit.
 
 mod bits;
-mod md5;
 mod predict;
 mod rice;
 mod subframe;
@@ -19,11 +18,12 @@ mod subframe;
 use std::borrow::Cow;
 use std::io::{Cursor, Seek, SeekFrom, Write};
 
+use md5::{Digest, Md5};
+
 use bits::Bits;
 pub(super) use bits::crc8;
 #[cfg(feature = "codecs")]
 pub(super) use bits::crc16_next;
-use md5::Md5;
 use subframe::Subframe;
 
 use super::Clip;
@@ -201,7 +201,7 @@ impl<W: Write + Seek> Writer<W> {
     /// `Io` if the sink fails.
     pub fn seal(mut self) -> Result<W> {
         self.end()?;
-        let head = self.head(self.hash.clone().finish());
+        let head = self.head(self.hash.clone().finalize().into());
         let sink = &mut self.sink;
         sink.seek(SeekFrom::Start(0)).map_err(failed)?;
         sink.write_all(&head).map_err(failed)?;

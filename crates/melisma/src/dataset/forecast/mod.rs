@@ -56,39 +56,17 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// Bytes of the inputs.
-    #[must_use]
-    pub fn with_input_bytes(mut self, input_bytes: impl Into<Option<u64>>) -> Self {
-        self.input_bytes = input_bytes.into();
-        self
-    }
-
-    /// The number of machines.
-    #[must_use]
-    pub fn with_machines(mut self, machines: impl Into<Option<u64>>) -> Self {
-        self.machines = machines.into();
-        self
-    }
-
-    /// When the job must be done.
-    #[must_use]
-    pub fn with_within(mut self, within: impl Into<Option<Duration>>) -> Self {
-        self.within = within.into();
-        self
-    }
-
-    /// Bytes per second that the network moves to and from one machine.
-    #[must_use]
-    pub fn with_network(mut self, network: impl Into<Option<u64>>) -> Self {
-        self.network = network.into();
-        self
-    }
-
-    /// Bytes per second that the shared storage moves for all machines together.
-    #[must_use]
-    pub fn with_storage(mut self, storage: impl Into<Option<u64>>) -> Self {
-        self.storage = storage.into();
-        self
+    setters! {
+        /// Bytes of the inputs.
+        pub fn with_input_bytes(input_bytes: impl Into<Option<u64>>);
+        /// The number of machines.
+        pub fn with_machines(machines: impl Into<Option<u64>>);
+        /// When the job must be done.
+        pub fn with_within(within: impl Into<Option<Duration>>);
+        /// Bytes per second that the network moves to and from one machine.
+        pub fn with_network(network: impl Into<Option<u64>>);
+        /// Bytes per second that the shared storage moves for all machines together.
+        pub fn with_storage(storage: impl Into<Option<u64>>);
     }
 }
 

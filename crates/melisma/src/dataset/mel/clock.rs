@@ -1,8 +1,7 @@
 //! Measures when a GPU worked for a build.
 
-use std::sync::{Mutex, PoisonError};
-
 use melisma_kernels::Event;
+use melisma_kernels::lock::Mutex;
 
 use crate::Result;
 use crate::dataset::counters::{Counters, Stage};
@@ -59,7 +58,7 @@ impl Clock {
         for ([start, end], place) in times.0.iter().zip(&mut all) {
             *place = (start.since(&self.origin)?.as_nanos() as u64, end.since(&self.origin)?.as_nanos() as u64);
         }
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.busy.lock();
         for (index, (start, end)) in all.into_iter().enumerate() {
             busy[index].add(start, end);
             busy[3].add(start, end);
@@ -69,7 +68,7 @@ impl Clock {
 
     /// Reports to the counters how many seconds each part was active.
     pub(super) fn tell(self, counters: &Counters) {
-        let mut busy = self.busy.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.busy.into_inner();
         for (stage, busy) in STAGES.into_iter().zip(&mut busy) {
             counters.add(stage, busy.covered());
         }

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use melisma_kernels::lock::Mutex;
 
 use super::Options;
 use super::clock::Clock;
@@ -105,13 +106,13 @@ pub fn rehearse(
         let failed = &failed;
         move || {
             if let Err(error) = { work }() {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                failed.lock().get_or_insert(error);
             }
         }
     };
     thread::team(rings.into_iter().map(rehearse), || ())?;
     let wall_seconds = begun.elapsed().as_secs_f64();
-    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(error) = failed.into_inner() {
         return Err(error);
     }
     if let Some(clock) = clock {

@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
     fn submit(&mut self, mut slot: Slot) -> Result<()> {
         let Work { counters, techniques, .. } = self.run.shared.work;
         let plan = &self.run.job.plan;
-        let is_told = Some(self.run.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
+        let is_told = techniques.fails(self.run.launches.fetch_add(1, Relaxed) + 1);
         let launch = || match is_told {
             true => Err(Error::new(ErrorKind::Memory, "a launch was told that memory is short")),
             false => slot.launch(plan, &self.queues),

@@ -1,7 +1,8 @@
 //! Tokens on a device: the encoder, and the threads that feed it.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+
+use melisma_kernels::lock::Mutex;
 
 use super::feed::Feed;
 use super::lane::{Lane, Reader};

@@ -1,7 +1,6 @@
 //! A row on its way: samples of its file in, codes out.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use xxhash_rust::xxh3::Xxh3Default;
@@ -53,7 +52,7 @@ impl Reader {
             && self.is_at_end()
             && let Some(note) = self.source.clipped()
         {
-            run.clipped.lock().unwrap_or_else(PoisonError::into_inner).insert(self.row, note);
+            run.clipped.lock().insert(self.row, note);
         }
         Ok(n)
     }
@@ -128,7 +127,7 @@ impl<'a> Lane<'a> {
         counters.files.fetch_add(1, Relaxed);
         counters.samples.fetch_add(self.planned().n_samples, Relaxed);
         let checksum = self.checksum.digest();
-        let clipped = self.run.clipped.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.row);
+        let clipped = self.run.clipped.lock().remove(&self.row);
         let clipped = clipped.map(|note| {
             let plan = self.run.shared.work.plan;
             let name = plan.input_of(self.planned()).name().into_owned();

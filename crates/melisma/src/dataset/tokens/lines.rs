@@ -55,18 +55,11 @@ pub enum Repeats {
 }
 
 impl Lines {
-    /// What a line holds.
-    #[must_use]
-    pub fn with_format(mut self, format: LineFormat) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// What happens to frames that start like the frame before them.
-    #[must_use]
-    pub fn with_repeats(mut self, repeats: Repeats) -> Self {
-        self.repeats = repeats;
-        self
+    setters! {
+        /// What a line holds.
+        pub fn with_format(format: LineFormat);
+        /// What happens to frames that start like the frame before them.
+        pub fn with_repeats(repeats: Repeats);
     }
 
     /// Whether `path` is the name of a file of lines: whether it ends with `.jsonl`.

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::row::Row;
 use crate::audio::{Channel, Rates, Target};
-use crate::snac::{Model, slots};
+use crate::snac::Model;
 use crate::{Error, Result};
 
 pub(super) use job::Job;
@@ -62,25 +62,13 @@ impl Tokens {
         Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None }
     }
 
-    /// The channel that is read.
-    #[must_use]
-    pub fn with_channel(mut self, channel: Channel) -> Self {
-        self.channel = channel;
-        self
-    }
-
-    /// Where the texts of the files are.
-    #[must_use]
-    pub fn with_texts(mut self, texts: Texts) -> Self {
-        self.texts = texts;
-        self
-    }
-
-    /// Whether the codes are decoded again and compared with the audio.
-    #[must_use]
-    pub fn with_check(mut self, check: Check) -> Self {
-        self.check = check;
-        self
+    setters! {
+        /// The channel that is read.
+        pub fn with_channel(channel: Channel);
+        /// Where the texts of the files are.
+        pub fn with_texts(texts: Texts);
+        /// Whether the codes are decoded again and compared with the audio.
+        pub fn with_check(check: Check);
     }
 
     pub(super) fn target(&self) -> Target {
@@ -89,7 +77,7 @@ impl Tokens {
 
     /// Codes of a frame.
     pub(super) fn n_slots(&self) -> usize {
-        slots(self.model.config()).len()
+        self.model.config().n_slots()
     }
 
     /// Frames of a file: its end is padded to whole attention windows.

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::Chunking;
 use crate::engine::{Engine, Options, rten};
 use crate::golden::optimize as golden;
-use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
+use crate::onnx::{Dim, Tensor, ValueInfo};
 use crate::{ErrorKind, Remedy, Result};
 
 /// A model of these nodes, with inputs and outputs of any shape.
@@ -19,8 +19,7 @@ fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i3
         outputs: outputs.iter().map(|name| any(&(name, 1))).collect(),
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+    Model::of(graph)
 }
 
 fn ints(name: &str, values: &[i64]) -> Tensor {

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 
+use melisma_kernels::lock::Mutex;
 use rten::ThreadPool;
 
 use super::NAME;
@@ -110,7 +111,7 @@ fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
         let loud = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
-                *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = panic.location().map(place);
+                *PLACE.lock() = panic.location().map(place);
             } else {
                 loud(panic);
             }
@@ -118,7 +119,7 @@ fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
     });
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let place = PLACE.lock().take();
         error(text.unwrap_or("no message"), place.as_deref().unwrap_or("unknown place"), nodes)
     })
 }

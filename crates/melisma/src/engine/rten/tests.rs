@@ -3,7 +3,7 @@
 use super::*;
 use crate::DType;
 use crate::golden;
-use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
+use crate::onnx::{Content, Dim, Graph, Node, Tensor, ValueInfo, ValueType};
 use crate::{ErrorKind, Remedy};
 
 fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
@@ -18,8 +18,7 @@ fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
         }],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+    Model::of(graph)
 }
 
 fn run(model: &Model, x: &Value) -> Result<Value> {

@@ -7,7 +7,7 @@ use crate::DType;
 use crate::engine::{Engine, Options, rten};
 use crate::format::{Value, npy};
 use crate::golden::{self, CONTROL, VOCODER};
-use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
+use crate::onnx::{Dim, Tensor, ValueInfo};
 
 fn vocoder() -> (Model, Vec<Value>) {
     let x = npy::read(golden::optimize("vocoder.x.npy")).unwrap();
@@ -39,8 +39,7 @@ fn perceptron() -> (Model, Vec<Value>) {
         outputs: vec![ValueInfo::tensor("y", 1, &[Dim::Named("n".to_owned()), Dim::Known(50)])],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    let model = Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap();
+    let model = Model::of(graph);
     (model, vec![Value::from_slice(&noise(5 * 64, 4), &[5, 64]).unwrap()])
 }
 
@@ -247,8 +246,7 @@ fn branches((outer, inner): (bool, bool), passed: &str) -> Model {
         outputs: vec![f32s("out"), f32s("z")],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+    Model::of(graph)
 }
 
 #[test]
@@ -291,8 +289,7 @@ fn products_beyond_32_bits_are_not_folded() {
             outputs: vec![ValueInfo::tensor("y", 1, &[Dim::Known(1)])],
             ..Graph::default()
         };
-        let opsets = vec![Opset { domain: String::new(), version: 17 }];
-        let mut model = Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap();
+        let mut model = Model::of(graph);
         fold_constants(&mut model, &rten::evaluate).unwrap();
         assert_eq!(model.graph.nodes.len() == 1, is_folded, "{factor}");
     }
@@ -342,8 +339,7 @@ fn constants_that_would_be_huge_are_not_computed() {
             outputs: vec![ValueInfo::tensor("y", 7, &[Dim::Open])],
             ..Graph::default()
         };
-        let opsets = vec![Opset { domain: String::new(), version: 17 }];
-        let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
+        let mut model = Model::of(graph);
         let before = crate::runtime::machine::peak_resident_bytes();
         fold_constants(&mut model, &rten::evaluate).unwrap();
         assert!(model.graph.nodes.iter().any(|node| node.label() == label), "{label}");
@@ -368,8 +364,7 @@ fn long_chains_of_constants_are_folded_at_once() {
         outputs: vec![ValueInfo::tensor("y", 1, &[Dim::Known(1)])],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
+    let mut model = Model::of(graph);
     assert_eq!(fold_constants(&mut model, &rten::evaluate).unwrap(), n_nodes);
     let folded = model.graph.initializer(&format!("c{n_nodes}")).unwrap().value().unwrap();
     assert_eq!(folded.as_slice::<f32>().unwrap(), [0.5 * (n_nodes + 1) as f32]);

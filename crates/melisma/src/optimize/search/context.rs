@@ -42,18 +42,11 @@ impl<'a> Search<'a> {
         Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say: &|_| {} }
     }
 
-    /// Receives progress messages.
-    #[must_use]
-    pub fn with_say(mut self, say: &'a dyn Fn(&Message)) -> Self {
-        self.say = say;
-        self
-    }
-
-    /// Memory that candidates may use, in bytes; `None` for no limit but that of the settings.
-    #[must_use]
-    pub fn with_free_bytes(mut self, free_bytes: Option<u64>) -> Self {
-        self.free_bytes = free_bytes;
-        self
+    setters! {
+        /// Receives progress messages.
+        pub fn with_say(say: &'a dyn Fn(&Message));
+        /// Memory that candidates may use, in bytes; `None` for no limit but that of the settings.
+        pub fn with_free_bytes(free_bytes: Option<u64>);
     }
 
     pub(super) fn limits(&self) -> Limits {

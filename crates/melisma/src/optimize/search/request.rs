@@ -30,18 +30,11 @@ impl Request {
         Self { model: model.into(), inputs: Vec::new(), requirements, calibrate: None }
     }
 
-    /// Shapes or values of the inputs.
-    #[must_use]
-    pub fn with_inputs(mut self, inputs: Vec<Given>) -> Self {
-        self.inputs = inputs;
-        self
-    }
-
-    /// A folder of inputs for measuring accuracy.
-    #[must_use]
-    pub fn with_calibrate(mut self, calibrate: impl Into<Option<PathBuf>>) -> Self {
-        self.calibrate = calibrate.into();
-        self
+    setters! {
+        /// Shapes or values of the inputs.
+        pub fn with_inputs(inputs: Vec<Given>);
+        /// A folder of inputs for measuring accuracy.
+        pub fn with_calibrate(calibrate: impl Into<Option<PathBuf>>);
     }
 }
 

@@ -30,25 +30,13 @@ pub struct Requested<'a> {
 }
 
 impl<'a> Requested<'a> {
-    /// `fp32`, `fp16`, `int8` or `auto`.
-    #[must_use]
-    pub fn with_precision(mut self, precision: impl Into<Option<&'a str>>) -> Self {
-        self.precision = precision.into();
-        self
-    }
-
-    /// The largest allowed relative error.
-    #[must_use]
-    pub fn with_tolerance(mut self, tolerance: impl Into<Option<f64>>) -> Self {
-        self.tolerance = tolerance.into();
-        self
-    }
-
-    /// `auto` or an engine's name.
-    #[must_use]
-    pub fn with_engine(mut self, engine: impl Into<Option<&'a str>>) -> Self {
-        self.engine = engine.into();
-        self
+    setters! {
+        /// `fp32`, `fp16`, `int8` or `auto`.
+        pub fn with_precision(precision: impl Into<Option<&'a str>>);
+        /// The largest allowed relative error.
+        pub fn with_tolerance(tolerance: impl Into<Option<f64>>);
+        /// `auto` or an engine's name.
+        pub fn with_engine(engine: impl Into<Option<&'a str>>);
     }
 }
 

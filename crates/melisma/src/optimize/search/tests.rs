@@ -106,7 +106,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
 
 /// Two products with a curve between them, which both lower precisions change.
 fn perceptron() -> Model {
-    use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
+    use crate::onnx::{Graph, Node, Tensor, ValueInfo};
     let weights = |name: &str, seed: u32| {
         let value = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_mul(seed) >> 8) as f32 / (1 << 23) as f32 - 1.0;
         Tensor::from_slice(name, &(0..96 * 96).map(|i: u32| value(i.wrapping_mul(97))).collect::<Vec<_>>(), &[96, 96])
@@ -123,8 +123,7 @@ fn perceptron() -> Model {
         outputs: vec![port("y")],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+    Model::of(graph)
 }
 
 /// Computes each figure from its definition, over the outputs of the lowered and of the original

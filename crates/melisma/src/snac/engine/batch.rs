@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use melisma_kernels::layer::step::Row;
+use melisma_kernels::lock::Mutex;
 use melisma_kernels::{Budget, Buffer, DType, Device, Graph, Queue, Tensor};
 
 use super::chain::{Chain, Prepare, Sizes};
@@ -81,8 +82,13 @@ pub(super) struct Input<'a, W: ?Sized> {
 }
 
 impl<C: Chain> Batch<C> {
-    pub(super) fn new(chain: Arc<C>, queue: &Queue, budget: &Budget, capacity: Capacity) -> Result<Self> {
-        let (device, sizes) = (&queue.device(), chain.sizes());
+    pub(super) fn new(
+        chain: Arc<C>,
+        queue: &Queue,
+        budget: &Budget,
+        (capacity, sizes): (Capacity, Sizes),
+    ) -> Result<Self> {
+        let device = &queue.device();
         let on_host = |per_frame: usize| {
             let bytes = capacity.n_frames * per_frame * size_of::<f32>();
             match device {
@@ -123,7 +129,7 @@ impl<C: Chain> Batch<C> {
         let queue = &self.queue;
         for n_rows in sizes.into_iter().rev() {
             let mut recorded = Recorded { chain: self.chain.clone(), shared: self.shared.clone(), n_rows, n_latents };
-            lock(&self.shared).rows.set(queue, &vec![self.capacity.idle_row(); n_rows])?;
+            self.shared.lock().rows.set(queue, &vec![self.capacity.idle_row(); n_rows])?;
             Recorded::run(queue, &mut recorded)?;
             queue.synchronize()?;
             self.graphs.insert(0, Graph::capture(queue, recorded, Recorded::run)?);
@@ -155,7 +161,7 @@ impl<C: Chain> Batch<C> {
         }
         let (queue, row_frames) = (&self.queue, n_latents / self.sizes.frame_latents);
         {
-            let mut buffers = lock(&self.shared);
+            let mut buffers = self.shared.lock();
             buffers.rows.set(queue, &self.rows)?;
             let len = rows.len() * row_frames * self.sizes.frame_in;
             queue.start_copy(&self.input, &mut buffers.input, len * size_of::<C::In>())?;
@@ -175,7 +181,7 @@ impl<C: Chain> Batch<C> {
             index * len + live.start..index * len + live.end
         }));
         let bytes = rows.len() * len * size_of::<C::Out>();
-        queue.start_copy(&lock(&self.shared).output, &mut entry.buffer, bytes)?;
+        queue.start_copy(&self.shared.lock().output, &mut entry.buffer, bytes)?;
         Ok(ticket)
     }
 
@@ -186,13 +192,13 @@ impl<C: Chain> Batch<C> {
     /// Puts a slot at the start of a stream.
     pub(super) fn clear(&mut self, slot: usize) -> Result<()> {
         let range = self.floats(slot);
-        self.queue.copy(self.zeros.view()?, lock(&self.shared).arena.view_mut::<f32>()?.range(range)?)
+        self.queue.copy(self.zeros.view()?, self.shared.lock().arena.view_mut::<f32>()?.range(range)?)
     }
 
     /// Copies the state of `slot` to the engine's own.
     pub(super) fn copy_to_spare(&mut self, slot: usize) -> Result<()> {
         let (from, to) = (self.floats(slot), self.floats(self.capacity.spare()));
-        let mut buffers = lock(&self.shared);
+        let mut buffers = self.shared.lock();
         self.queue.copy(buffers.arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
         self.queue.copy(self.moved.view()?, buffers.arena.view_mut::<f32>()?.range(to)?)
     }
@@ -206,14 +212,9 @@ impl<C: Chain> fmt::Debug for Batch<C> {
 
 impl<C: Chain> Recorded<C> {
     fn run(queue: &Queue, recorded: &mut Self) -> Result<()> {
-        let mut buffers = lock(&recorded.shared);
+        let mut buffers = recorded.shared.lock();
         let n_latents = recorded.n_latents;
         recorded.chain.prepare(queue, &mut buffers, Prepare { n_latents, with: None })?;
         recorded.chain.run(queue, &mut buffers, n_latents)
     }
-}
-
-/// A poisoned lock is taken over: no holder panics in the middle of a change.
-fn lock(shared: &Mutex<Buffers>) -> MutexGuard<'_, Buffers> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 
 use melisma_kernels::layer::attention::{self, Attention};
+use melisma_kernels::layer::depthwise::Depthwise;
+use melisma_kernels::layer::need::{self, Need, Work};
 use melisma_kernels::layer::norm::{self, Norm};
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
@@ -10,12 +12,15 @@ use melisma_kernels::layer::residual::Residual;
 use melisma_kernels::layer::step::{Rounding, Row, Timeline};
 use melisma_kernels::{Budget, Device, Element, Queue};
 
+use super::batch::Capacity;
 use super::flow::Buffers;
-use crate::Result;
 use crate::snac::codes::slots;
 use crate::snac::config::{Config, HEAD_DIM};
+use crate::snac::model::Model;
 use crate::snac::reference::attention::LocalMha;
+use crate::snac::reference::conv::{Conv1d, Shape};
 use crate::snac::reference::residual::{DILATIONS, ResidualUnit};
+use crate::{Error, Result};
 
 /// All layers of a direction: the decoder's, or the encoder's.
 pub(super) trait Chain: Debug + Send + Sync + 'static {
@@ -24,8 +29,29 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
     type Out: Element;
     /// What a step takes beside its input.
     type With: ?Sized;
+    /// What an engine knows of an open stream, apart from its slot of the arena.
+    type Stream: Debug;
 
-    fn sizes(&self) -> Sizes;
+    /// # Errors
+    /// `Unsupported` for a model or a device without kernels; `Memory` when the budget refuses the packed weights.
+    fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self>
+    where
+        Self: Sized;
+
+    /// # Errors
+    /// `Unsupported` for a model that the engine has no kernels for.
+    fn supported(config: &Config) -> Result<()>;
+
+    fn capacity(device: &Device, max_streams: usize) -> Capacity;
+
+    /// The memory of all layers for steps of a number of frames, of all streams together, on a number of threads.
+    const NEED: fn(&Config, usize, usize) -> Need;
+
+    /// What lies between the layers; the state is the layers' own.
+    const SIZES: fn(&Config) -> Sizes;
+
+    /// Floats of state in a slot.
+    fn slot_len(&self) -> usize;
 
     /// Which of the outputs of `row`'s step exist.
     fn produced(&self, row: &Row, n_latents: usize) -> std::ops::Range<usize>;
@@ -92,6 +118,27 @@ impl Builder<'_> {
         self.place(plan, len)
     }
 
+    /// A convolution of one tap.
+    pub(super) fn product(&self, conv: &Conv1d, mode: Mode) -> Result<pointwise::Plan> {
+        let Shape { n_in, n_out, .. } = conv.shape();
+        let (timeline, rounding) = (self.timeline, self.rounding);
+        let layer = Pointwise { n_in, n_out, weight: conv.weight(), bias: conv.bias(), mode, timeline, rounding };
+        layer.plan(self.device, self.budget)
+    }
+
+    /// A convolution of each channel alone.
+    pub(super) fn depthwise(&mut self, conv: &Conv1d) -> Result<Placed<Plan>> {
+        let Shape { n_in: n_channels, kernel: n_taps, .. } = conv.shape();
+        let (weight, bias) = (conv.weight(), conv.bias().unwrap_or(&[]));
+        let layer = Depthwise { n_channels, n_taps, weight, bias, timeline: self.timeline };
+        Ok(self.place_plan(layer.plan(self.device, self.budget)?))
+    }
+
+    /// Attention, in models that have it.
+    pub(super) fn attention(&mut self, weights: Option<&LocalMha>) -> Result<Option<LocalAttention>> {
+        weights.map(|weights| LocalAttention::new(self, weights)).transpose()
+    }
+
     /// The three residual units of a block.
     pub(super) fn units(&mut self, units: &[ResidualUnit]) -> Result<Vec<Placed<Plan>>> {
         let mut placed = Vec::new();
@@ -127,37 +174,38 @@ pub(super) struct LocalAttention {
 }
 
 impl LocalAttention {
-    pub(super) fn new(builder: &mut Builder<'_>, weights: &LocalMha) -> Result<Self> {
+    fn new(builder: &mut Builder<'_>, weights: &LocalMha) -> Result<Self> {
         let (device, budget) = (builder.device, builder.budget);
         let dim = weights.norm_weight.len();
         let norm = Norm { n_channels: dim, weight: &weights.norm_weight, bias: &weights.norm_bias, rate: 1 };
-        let to_qkv = Pointwise {
-            n_in: dim,
-            n_out: 3 * dim,
-            weight: weights.to_qkv.weight(),
-            bias: None,
-            mode: Mode::Plain,
-            timeline: builder.timeline,
-            rounding: builder.rounding,
-        };
-        let (norm, to_qkv) = (norm.plan(device, budget)?, to_qkv.plan(device, budget)?);
+        let (norm, to_qkv) = (norm.plan(device, budget)?, builder.product(&weights.to_qkv, Mode::Plain)?);
         builder.timeline.lag += weights.window - 1;
         let timeline = builder.timeline;
         let attend = Attention { n_channels: dim, head_dim: HEAD_DIM, window: weights.window, timeline };
         let attend = attend.plan(device, budget)?;
         let len = attend.state_len();
         let attend = builder.place(attend, len);
-        let to_out = Pointwise {
-            n_in: dim,
-            n_out: dim,
-            weight: weights.to_out.weight(),
-            bias: None,
-            mode: Mode::Add,
-            timeline,
-            rounding: builder.rounding,
-        };
-        Ok(Self { norm, to_qkv, attend, to_out: to_out.plan(device, budget)?, n_channels: dim })
+        Ok(Self { norm, to_qkv, attend, to_out: builder.product(&weights.to_out, Mode::Add)?, n_channels: dim })
     }
+}
+
+/// The memory of [`LocalAttention`] over `work` latents of `dim` channels.
+pub(super) fn attention_need(dim: usize, window: usize, work: Work) -> [Need; 4] {
+    [
+        need::norm(dim),
+        need::pointwise([dim, 3 * dim], work),
+        need::attention([dim, HEAD_DIM], window, work.n_rows),
+        need::pointwise([dim, dim], work),
+    ]
+}
+
+/// The size of each level: codes of a frame, and of the codebook.
+pub(super) fn levels(config: &Config) -> Vec<[usize; 2]> {
+    config.frame_codes().map(|n_codes| [n_codes, config.codebook_size]).collect()
+}
+
+pub(super) fn unsupported(what: &str) -> Error {
+    Error::unsupported(format!("engine: {what}")).with_hint("none was ever published; use the reference model")
 }
 
 /// The places of each level's codes in a frame.

@@ -2,6 +2,7 @@
 
 mod batch;
 mod chain;
+mod core;
 mod decode;
 mod encode;
 mod flow;

@@ -1,5 +1,7 @@
 //! The streams of an engine: one for each slot of its arena but the last, which belongs to the engine.
 
+use melisma_kernels::layer::step::Row;
+
 use crate::{Error, Result};
 
 /// A stream of an [`Engine`](super::Engine) or an [`EncodeEngine`](super::EncodeEngine).
@@ -8,6 +10,26 @@ pub struct StreamId {
     pub(super) slot: usize,
     /// Tells the streams of a slot apart.
     serial: u64,
+}
+
+/// How far a stream has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Position {
+    /// Latents taken.
+    pub(super) start: i64,
+    n_steps: i64,
+}
+
+impl Position {
+    /// The next step of a stream that ends after `end` latents.
+    pub(super) fn row(self, slot: usize, end: i64) -> Row {
+        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, ..Row::default() }
+    }
+
+    pub(super) fn advance(&mut self, n_latents: usize) {
+        self.start += n_latents as i64;
+        self.n_steps += 1;
+    }
 }
 
 /// What an engine knows of each open stream, apart from its slot of the arena.

@@ -15,7 +15,7 @@
 //! ```
 
 pub(super) mod attention;
-mod conv;
+pub(super) mod conv;
 mod conv_transpose;
 pub(super) mod decoder;
 pub(super) mod encoder;

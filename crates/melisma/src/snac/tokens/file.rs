@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use crate::format::npy;
 use crate::format::safetensors::Header;
+use crate::snac::codes::{check_levels, each_slot};
 use crate::snac::config::Config;
-use crate::snac::slots;
 use crate::{DType, Error, ErrorKind, Result};
 
 /// Codes of whole frames as the file has them; single codes may still be outside the codebooks.
@@ -24,48 +24,26 @@ enum Layout {
 impl List {
     /// Hands out slot and code, frame after frame.
     pub fn each_slot(&self, config: &Config, mut found: impl FnMut(usize, i64)) {
-        let slots = slots(config);
+        let n_slots = config.n_slots();
         match &self.codes {
-            Layout::Frames(codes) => codes.iter().enumerate().for_each(|(i, &code)| found(i % slots.len(), code)),
-            Layout::Levels(levels) => {
-                let per_frame: Vec<usize> = config.frame_codes().collect();
-                for frame in 0..levels[0].len() {
-                    for (index, slot) in slots.iter().enumerate() {
-                        found(index, levels[slot.level][frame * per_frame[slot.level] + slot.index]);
-                    }
-                }
-            }
+            Layout::Frames(codes) => codes.iter().enumerate().for_each(|(i, &code)| found(i % n_slots, code)),
+            Layout::Levels(levels) => each_slot(config, levels, found),
         }
     }
 }
 
 pub fn read(bytes: &[u8], config: &Config) -> Result<List> {
     let list = if bytes.starts_with(npy::MAGIC) {
-        List { stamp: None, codes: Layout::Frames(npy(bytes, slots(config).len())?) }
+        List { stamp: None, codes: Layout::Frames(npy(bytes, config.n_slots())?) }
     } else if matches!(bytes.trim_ascii_start().first(), Some(b'[' | b'{')) {
         json(bytes)?
     } else {
         tensors(bytes, config)?
     };
     if let Layout::Levels(levels) = &list.codes {
-        check(levels, config)?;
+        check_levels(config, levels).map_err(Error::corrupt)?;
     }
     Ok(list)
-}
-
-fn check(levels: &[Vec<i64>], config: &Config) -> Result<()> {
-    if levels.len() != config.vq_strides.len() {
-        let message = format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len());
-        return Err(Error::corrupt(message));
-    }
-    let n_frames = levels[0].len();
-    for (index, (level, per_frame)) in levels.iter().zip(config.frame_codes()).enumerate() {
-        if Some(level.len()) != n_frames.checked_mul(per_frame) {
-            let message = format!("level {index} has {} codes, {n_frames} frames need {per_frame} each", level.len());
-            return Err(Error::corrupt(message));
-        }
-    }
-    Ok(())
 }
 
 #[derive(Deserialize)]

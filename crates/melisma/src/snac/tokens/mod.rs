@@ -88,7 +88,7 @@ impl Reader {
         if matches!(input, Input::Text(_)) {
             check_orpheus(config)?;
         }
-        let assembler = Assembler::new(super::slots(config).len());
+        let assembler = Assembler::new(config.n_slots());
         Ok(Self { config: config.clone(), input, assembler, stamp: None })
     }
 

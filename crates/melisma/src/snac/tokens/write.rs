@@ -5,7 +5,7 @@
 use super::{FIRST_ID, FIRST_TOKEN, SLOT_CODES, check_orpheus};
 use crate::format::npy;
 use crate::format::safetensors::{self, Tensor};
-use crate::snac::{Codes, Frames, Model, slots};
+use crate::snac::{Codes, Frames, Model};
 use crate::{DType, Result};
 
 /// Text, which can be written while frames come.
@@ -75,7 +75,7 @@ pub fn to_json(model: &Model, codes: &Codes) -> String {
 
 /// 32-bit integers, `[frames, slots]`, in the order of language models.
 pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
-    let mut out = npy::header(npy::descr(DType::I32), &[codes.n_frames(), slots(model.config()).len()]);
+    let mut out = npy::header(npy::descr(DType::I32), &[codes.n_frames(), model.config().n_slots()]);
     out.extend(codes.frames().as_slice().iter().flat_map(|code| code.to_le_bytes()));
     out
 }

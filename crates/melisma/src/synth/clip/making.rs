@@ -1,8 +1,10 @@
 //! Makes many clips: one thread composes, and a GPU renders ahead; the others finish clips.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use melisma_kernels::lock::Mutex;
 
 use super::{Clip, Clips};
 use crate::Result;
@@ -73,10 +75,10 @@ impl Clips {
     ) -> Result<Total> {
         let (send, receive) = sync_channel(BATCH as usize);
         let (receive, state) = (Mutex::new(receive), Mutex::new(Ok(Total::default())));
-        let has_failed = || state.lock().unwrap_or_else(PoisonError::into_inner).is_err();
+        let has_failed = || state.lock().is_err();
         let add = |made: Result<Total>| {
             let made = made.and_then(|made| tick().map(|()| made));
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = state.lock();
             match (made, state.as_mut()) {
                 (Ok(made), Ok(total)) => total.add(made),
                 (Err(error), Ok(_)) => *state = Err(error),
@@ -85,7 +87,7 @@ impl Clips {
         };
         let work = || {
             loop {
-                let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let next = receive.lock().recv();
                 let Ok(clip) = next else { return };
                 // After a failure, drain the channel so that the sender ends.
                 if !has_failed() {
@@ -99,7 +101,7 @@ impl Clips {
             drop(send);
             outcome
         })??;
-        state.into_inner().unwrap_or_else(PoisonError::into_inner)
+        state.into_inner()
     }
 
     fn compose_all(

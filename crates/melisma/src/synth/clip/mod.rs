@@ -83,39 +83,17 @@ impl Clips {
         }
     }
 
-    /// The seed of the first clip.
-    #[must_use]
-    pub fn with_first_seed(mut self, first_seed: u64) -> Self {
-        self.first_seed = first_seed;
-        self
-    }
-
-    /// Samples per second.
-    #[must_use]
-    pub fn with_sample_rate(mut self, sample_rate: u32) -> Self {
-        self.sample_rate = sample_rate;
-        self
-    }
-
-    /// The samples in the files.
-    #[must_use]
-    pub fn with_format(mut self, format: SampleFormat) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// The loudness in LUFS.
-    #[must_use]
-    pub fn with_loudness(mut self, loudness: impl Into<Option<f64>>) -> Self {
-        self.loudness = loudness.into();
-        self
-    }
-
-    /// Whether existing clips may be replaced.
-    #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
-        self.existing = existing;
-        self
+    setters! {
+        /// The seed of the first clip.
+        pub fn with_first_seed(first_seed: u64);
+        /// Samples per second.
+        pub fn with_sample_rate(sample_rate: u32);
+        /// The samples in the files.
+        pub fn with_format(format: SampleFormat);
+        /// The loudness in LUFS.
+        pub fn with_loudness(loudness: impl Into<Option<f64>>);
+        /// Whether existing clips may be replaced.
+        pub fn with_existing(existing: Existing);
     }
 
     /// Composes the clip `index`.

@@ -32,25 +32,13 @@ impl Default for DelaySettings {
 }
 
 impl DelaySettings {
-    /// Seconds from one echo to the next, 0.001 to 2.
-    #[must_use]
-    pub fn with_time_s(mut self, time_s: f64) -> Self {
-        self.time_s = time_s;
-        self
-    }
-
-    /// The share that comes again, 0 to 0.95.
-    #[must_use]
-    pub fn with_feedback(mut self, feedback: f64) -> Self {
-        self.feedback = feedback;
-        self
-    }
-
-    /// The low-pass that each echo passes.
-    #[must_use]
-    pub fn with_cutoff_hz(mut self, cutoff_hz: f64) -> Self {
-        self.cutoff_hz = cutoff_hz;
-        self
+    setters! {
+        /// Seconds from one echo to the next, 0.001 to 2.
+        pub fn with_time_s(time_s: f64);
+        /// The share that comes again, 0 to 0.95.
+        pub fn with_feedback(feedback: f64);
+        /// The low-pass that each echo passes.
+        pub fn with_cutoff_hz(cutoff_hz: f64);
     }
 }
 

@@ -46,25 +46,13 @@ impl Default for ReverbSettings {
 }
 
 impl ReverbSettings {
-    /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
-    #[must_use]
-    pub fn with_rt60_s(mut self, rt60_s: f64) -> Self {
-        self.rt60_s = rt60_s;
-        self
-    }
-
-    /// The share of that time for high frequencies, 0.05 to 1.
-    #[must_use]
-    pub fn with_high(mut self, high: f64) -> Self {
-        self.high = high;
-        self
-    }
-
-    /// Where high frequencies begin.
-    #[must_use]
-    pub fn with_crossover_hz(mut self, crossover_hz: f64) -> Self {
-        self.crossover_hz = crossover_hz;
-        self
+    setters! {
+        /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
+        pub fn with_rt60_s(rt60_s: f64);
+        /// The share of that time for high frequencies, 0.05 to 1.
+        pub fn with_high(high: f64);
+        /// Where high frequencies begin.
+        pub fn with_crossover_hz(crossover_hz: f64);
     }
 }
 

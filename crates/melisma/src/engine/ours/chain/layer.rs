@@ -12,6 +12,7 @@ use melisma_kernels::layer::head::{self, Head};
 use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
 use melisma_kernels::layer::residual::{self, Residual};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
+use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::layer::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device, Queue, View};
 
@@ -181,9 +182,9 @@ impl Builder<'_> {
             let (input, output, tap) = (at / (n_out * 2 * stride), at / (2 * stride) % n_out, at % (2 * stride));
             weight[((output * stride + tap % stride) * n_in + input) * 2 + tap / stride] = value;
         }
-        let layer =
-            Upsample { n_in, n_out, stride, alpha, weight: &weight, bias: &up.bias, timeline, rounding: Rounding::Off };
-        let plan = layer.plan(self.device, self.budget)?;
+        let rounding = Rounding::Off;
+        let layer = Strided { n_in, n_out, stride, alpha, weight: &weight, bias: &up.bias, timeline, rounding };
+        let plan = Upsample(layer).plan(self.device, self.budget)?;
         let state_len = plan.state_len();
         self.place(Work::Upsample(plan), timeline, state_len, n_out)
     }

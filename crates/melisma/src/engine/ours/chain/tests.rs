@@ -4,7 +4,7 @@
 use super::*;
 use crate::engine::rten;
 use crate::onnx::synthetic::{Snac, snac_decoder};
-use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
+use crate::onnx::{Graph, Node, Tensor, ValueInfo};
 
 fn noise(shape: &[usize], seed: u32) -> Value {
     let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -29,8 +29,7 @@ fn model(nodes: Vec<Node>, initializers: Vec<Tensor>) -> Model {
     let mut output = open("y");
     output.r#type = crate::onnx::ValueType::Tensor { dtype: 1, shape: None };
     let graph = Graph { nodes, initializers, inputs: vec![open("x")], outputs: vec![output], ..Graph::default() };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+    Model::of(graph)
 }
 
 fn weight(name: &str, shape: &[usize], seed: u32) -> Tensor {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::DType;
 use crate::engine::rten;
-use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
+use crate::onnx::{Content, Dim, Graph, Node, Tensor, ValueInfo, ValueType};
 
 fn noise(shape: &[usize], seed: u32) -> Value {
     let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -29,8 +29,7 @@ fn untyped(name: &str) -> ValueInfo {
 fn model(nodes: Vec<Node>, initializers: Vec<Tensor>, inputs: Vec<ValueInfo>, outputs: &[&str]) -> Model {
     let outputs = outputs.iter().map(|name| untyped(name)).collect();
     let graph = Graph { nodes, initializers, inputs, outputs, ..Graph::default() };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+    Model::of(graph)
 }
 
 fn options(threads: usize) -> Options {

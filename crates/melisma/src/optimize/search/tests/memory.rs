@@ -8,7 +8,7 @@ use super::*;
 use crate::config::precision::Format;
 use crate::engine::need::Limits;
 use crate::onnx::synthetic::{Snac, snac_decoder};
-use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
+use crate::onnx::{Dim, Graph, Node, Tensor, ValueInfo};
 use crate::runtime::device::Device;
 use crate::runtime::memory;
 use crate::text::size;
@@ -109,8 +109,7 @@ fn fan() -> Model {
         outputs: vec![ValueInfo::tensor("y", 1, &axes(1))],
         ..Graph::default()
     };
-    let opsets = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+    Model::of(graph)
 }
 
 #[test]

@@ -2,20 +2,23 @@
 
 use std::ops::Range;
 
-use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::embed::{self, Embed};
 use melisma_kernels::layer::head::Head;
+use melisma_kernels::layer::need::Need;
 use melisma_kernels::layer::noise::{self, Noise};
 use melisma_kernels::layer::plan::Plan;
-use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
+use melisma_kernels::layer::pointwise::{self, Mode};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
+use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::layer::upsample::Upsample;
 use melisma_kernels::{Budget, Device, Queue, View};
 
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
+use super::super::batch::Capacity;
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places, unsupported};
+use super::super::core::CLIP_FRAMES;
 use super::super::flow::{Buffers, Flow};
-use super::need::sizes;
-use crate::snac::codes::slots;
+use super::need::{layers, sizes};
+use super::open_stream::OpenStream;
 use crate::snac::config::Config;
 use crate::snac::model::Model;
 use crate::snac::noise::Noise as StreamNoise;
@@ -25,7 +28,6 @@ use crate::{Error, Result};
 /// All layers.
 #[derive(Debug)]
 pub(super) struct Layers {
-    config: Config,
     embed: embed::Plan,
     noise: noise::Plan,
     entry: Placed<Plan>,
@@ -55,71 +57,8 @@ struct Block {
     n_channels: usize,
 }
 
-impl Layers {
-    /// # Errors
-    /// `Unsupported` for a model without depthwise convolutions, or a device that lacks a kernel; `Memory` when the
-    /// budget refuses the packed weights.
-    pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, decoder) = (model.config(), &model.decoder);
-        let Some(project) = &decoder.project else {
-            return Err(Error::unsupported("engine: a model without depthwise convolutions")
-                .with_hint("none was ever published; the reference model decodes it"));
-        };
-        let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
-        let mut builder = Builder { device, budget, rounding, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
-        let entry = Depthwise {
-            n_channels: latent_dim,
-            n_taps: 7,
-            weight: decoder.entry.weight(),
-            bias: decoder.entry.bias().unwrap_or(&[]),
-            timeline: builder.timeline,
-        };
-        let entry = builder.place_plan(entry.plan(device, budget)?);
-        let project = Pointwise {
-            n_in: latent_dim,
-            n_out: dim,
-            weight: project.weight(),
-            bias: project.bias(),
-            mode: Mode::Plain,
-            timeline: builder.timeline,
-            rounding: builder.rounding,
-        };
-        let project = project.plan(device, budget)?;
-        let attention = match &decoder.attention {
-            Some(weights) => Some(LocalAttention::new(&mut builder, weights)?),
-            None => None,
-        };
-        let mut noise_timelines = Vec::new();
-        let mut blocks = Vec::new();
-        for weights in &decoder.blocks {
-            blocks.push(Block::new(&mut builder, weights, &mut noise_timelines)?);
-        }
-        builder.timeline.lag += 3;
-        let head = Head {
-            n_channels: dim >> blocks.len(),
-            alpha: &decoder.snake.alpha,
-            weight: decoder.exit.weight(),
-            bias: decoder.exit.bias().map_or(0.0, |bias| bias[0]),
-            timeline: builder.timeline,
-        };
-        let head = builder.place_plan(head.plan(device, budget)?);
-        Ok(Self {
-            embed: embed_of(model, device, budget)?,
-            noise: Noise { blocks: &noise_timelines }.plan(device, budget)?,
-            entry,
-            project,
-            attention,
-            blocks,
-            head,
-            timeline: builder.timeline,
-            slot_len: builder.slot_len,
-            config: config.clone(),
-            latent_dim,
-            dim,
-            frame_latents: config.frame_latents(),
-            frame_codes: slots(config).len(),
-        })
-    }
+fn dense() -> Error {
+    unsupported("a model without depthwise convolutions")
 }
 
 fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Plan> {
@@ -153,7 +92,7 @@ impl Block {
         let ([n_in, n_out], stride) = (weights.upsample.channels(), weights.upsample.stride());
         let Timeline { rate, lag } = builder.timeline;
         builder.timeline = Timeline { rate: rate * stride, lag: lag * stride + stride.div_ceil(2) };
-        let upsample = Upsample {
+        let upsample = Strided {
             n_in,
             n_out,
             stride,
@@ -163,23 +102,9 @@ impl Block {
             timeline: builder.timeline,
             rounding: builder.rounding,
         };
-        let upsample = builder.place_plan(upsample.plan(device, budget)?);
-        let noise = match &weights.noise {
-            Some(linear) => {
-                noise_timelines.push(builder.timeline);
-                let noise = Pointwise {
-                    n_in: n_out,
-                    n_out,
-                    weight: linear.weight(),
-                    bias: None,
-                    mode: Mode::Noise,
-                    timeline: builder.timeline,
-                    rounding: builder.rounding,
-                };
-                Some(noise.plan(device, budget)?)
-            }
-            None => None,
-        };
+        let upsample = builder.place_plan(Upsample(upsample).plan(device, budget)?);
+        noise_timelines.extend(weights.noise.as_ref().map(|_| builder.timeline));
+        let noise = weights.noise.as_ref().map(|linear| builder.product(linear, Mode::Noise)).transpose()?;
         let units = builder.units(&weights.units)?;
         Ok(Self { upsample, noise, units, rate: builder.timeline.rate, n_channels: n_out })
     }
@@ -191,8 +116,59 @@ impl Chain for Layers {
     /// The noise of each row.
     type With = [StreamNoise];
 
-    fn sizes(&self) -> Sizes {
-        Sizes { slot_len: self.slot_len, ..sizes(&self.config) }
+    type Stream = OpenStream;
+    const NEED: fn(&Config, usize, usize) -> Need = layers;
+    const SIZES: fn(&Config) -> Sizes = sizes;
+
+    fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
+        let (config, decoder) = (model.config(), &model.decoder);
+        let project = decoder.project.as_ref().ok_or_else(dense)?;
+        let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
+        let mut builder = Builder { device, budget, rounding, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
+        let entry = builder.depthwise(&decoder.entry)?;
+        let project = builder.product(project, Mode::Plain)?;
+        let attention = builder.attention(decoder.attention.as_ref())?;
+        let mut noise_timelines = Vec::new();
+        let mut blocks = Vec::new();
+        for weights in &decoder.blocks {
+            blocks.push(Block::new(&mut builder, weights, &mut noise_timelines)?);
+        }
+        builder.timeline.lag += 3;
+        let head = Head {
+            n_channels: dim >> blocks.len(),
+            alpha: &decoder.snake.alpha,
+            weight: decoder.exit.weight(),
+            bias: decoder.exit.bias().map_or(0.0, |bias| bias[0]),
+            timeline: builder.timeline,
+        };
+        let head = builder.place_plan(head.plan(device, budget)?);
+        Ok(Self {
+            embed: embed_of(model, device, budget)?,
+            noise: Noise { blocks: &noise_timelines }.plan(device, budget)?,
+            entry,
+            project,
+            attention,
+            blocks,
+            head,
+            timeline: builder.timeline,
+            slot_len: builder.slot_len,
+            latent_dim,
+            dim,
+            frame_latents: config.frame_latents(),
+            frame_codes: config.n_slots(),
+        })
+    }
+
+    fn supported(config: &Config) -> Result<()> {
+        if config.depthwise { Ok(()) } else { Err(dense()) }
+    }
+
+    fn capacity(_: &Device, max_streams: usize) -> Capacity {
+        Capacity::new(max_streams, CLIP_FRAMES)
+    }
+
+    fn slot_len(&self) -> usize {
+        self.slot_len
     }
 
     fn produced(&self, row: &Row, n_latents: usize) -> Range<usize> {

@@ -9,15 +9,15 @@ mod layers;
 mod need;
 mod open_stream;
 
-use std::sync::Arc;
-
-use melisma_kernels::layer::step::{OPEN, Row};
+use melisma_kernels::layer::step::OPEN;
 use melisma_kernels::{Budget, Queue};
 
-use super::batch::{Batch, Capacity, Input};
-use super::options::{EngineOptions, check_streams};
+use super::core::{CLIP_FRAMES, Core};
+use super::options::EngineOptions;
 use super::ring::Ticket;
-use super::slots::{Slots, StreamId};
+use super::slots::StreamId;
+use crate::runtime::device::Device;
+use crate::runtime::memory::Needed;
 use crate::snac::codes::{Codes, Frames};
 use crate::snac::config::Config;
 use crate::snac::model::Model;
@@ -28,9 +28,6 @@ use layers::Layers;
 use open_stream::OpenStream;
 
 pub use open_stream::Samples;
-
-/// Frames that a clip's step has: the weights are read once for all of them.
-const CLIP_FRAMES: usize = 8;
 
 /// Decodes many streams in one batch on a device.
 ///
@@ -55,11 +52,8 @@ const CLIP_FRAMES: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Engine {
-    config: Config,
-    batch: Batch<Layers>,
-    streams: Slots<OpenStream>,
-    /// The step that is being set up.
-    rows: Vec<Row>,
+    core: Core<Layers>,
+    /// The noise of the step that is being set up.
     noise: Vec<Noise>,
 }
 
@@ -70,10 +64,7 @@ impl Engine {
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
     pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: EngineOptions) -> Result<Self> {
-        let EngineOptions { max_streams, rounding } = options;
-        let device = queue.device();
-        let layers = Arc::new(Layers::new(model, &device, budget, rounding)?);
-        Self::with_layers(layers, model.config(), (queue, budget), max_streams)
+        Self::with_core(Core::new(model, queue, budget, options)?)
     }
 
     /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
@@ -82,45 +73,31 @@ impl Engine {
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
     pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
-        Self::with_layers(Arc::clone(&self.batch.chain), &self.config, (queue, budget), max_streams)
+        Self::with_core(self.core.sibling(queue, budget, max_streams)?)
     }
 
-    fn with_layers(
-        layers: Arc<Layers>,
-        config: &Config,
-        (queue, budget): (&Queue, &Budget),
-        max_streams: usize,
-    ) -> Result<Self> {
-        check_streams(max_streams)?;
-        let capacity = Capacity::new(max_streams, CLIP_FRAMES);
-        // Scratch that grows stays allocated: graphs may have recorded its address.
-        queue.reserve_scratch(need::scratch_bytes(config, capacity))?;
-        let mut engine = Self {
-            config: config.clone(),
-            batch: Batch::new(layers, queue, budget, capacity)?,
-            streams: Slots::new(max_streams),
-            rows: Vec::new(),
-            noise: Vec::new(),
-        };
-        engine.warm_up()?;
+    fn with_core(core: Core<Layers>) -> Result<Self> {
+        let mut engine = Self { core, noise: Vec::new() };
+        // The first real step is then as fast as the others.
+        let (slot, codes) = (engine.core.batch.capacity.spare(), vec![0; engine.core.config.n_slots()]);
+        engine.step_alone(&mut OpenStream::new(Noise::default()), slot, &codes)?;
         Ok(engine)
     }
 
-    /// Runs one step, so that the first real one is as fast as the others.
-    fn warm_up(&mut self) -> Result<()> {
-        let (slot, codes) = (self.batch.capacity.spare(), vec![0; self.frame_codes()]);
-        self.step_alone(&mut OpenStream::new(Noise::default()), slot, &codes)?;
-        Ok(())
+    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
+    /// it decodes; nothing for a model that the engine has no kernels for.
+    pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
+        Core::<Layers>::needed(config, device, max_streams)
     }
 
     /// Samples by which the output lags behind the input.
     pub fn lag(&self) -> usize {
-        self.batch.chain.timeline.lag
+        self.core.batch.chain.timeline.lag
     }
 
     /// Bytes of state of one stream.
     pub fn state_bytes(&self) -> usize {
-        self.batch.chain.slot_len * size_of::<f32>()
+        self.core.batch.chain.slot_len * size_of::<f32>()
     }
 
     /// Begins a stream.
@@ -128,9 +105,7 @@ impl Engine {
     /// # Errors
     /// All slots are taken, or the device fails.
     pub fn open(&mut self, noise: Noise) -> Result<StreamId> {
-        let stream = self.streams.open(OpenStream::new(noise))?;
-        self.batch.clear(stream.slot)?;
-        Ok(stream)
+        self.core.open(OpenStream::new(noise))
     }
 
     /// Ends a stream without the samples that are still to come.
@@ -138,7 +113,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
-        self.streams.close(stream)
+        self.core.streams.close(stream)
     }
 
     /// Takes frames of some streams, each at most once and the same number of each. Gives the samples that became final.
@@ -159,20 +134,20 @@ impl Engine {
     /// As [`Engine::step`].
     pub fn submit(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<Ticket> {
         let n_frames = self.check(input)?;
-        let n_latents = n_frames * self.config.frame_latents();
+        let n_latents = n_frames * self.core.config.frame_latents();
         self.begin_step();
         for (stream, _) in input {
-            let live = self.streams.get(*stream)?;
-            self.rows.push(live.row(stream.slot, OPEN));
+            let live = self.core.streams.get(*stream)?;
+            self.core.rows.push(live.row(stream.slot, OPEN));
             self.noise.push(live.noise.clone());
         }
-        self.batch.set_input(input.iter().map(|(_, frames)| frames.as_slice()))?;
+        self.core.batch.set_input(input.iter().map(|(_, frames)| frames.as_slice()))?;
         let ticket = self.run(n_latents)?;
-        let ranges = &mut self.batch.ring.entry(ticket)?.ranges;
+        let ranges = &mut self.core.batch.ring.entry(ticket)?.ranges;
         for ((stream, _), range) in input.iter().zip(ranges) {
-            let live = self.streams.get_mut(*stream)?;
-            live.advance(n_latents);
-            live.progress.pushed += (n_latents * self.batch.chain.timeline.rate) as u64;
+            let live = self.core.streams.get_mut(*stream)?;
+            live.position.advance(n_latents);
+            live.progress.pushed += (n_latents * self.core.batch.chain.timeline.rate) as u64;
             range.start += live.count_final(range.len());
         }
         Ok(ticket)
@@ -184,7 +159,7 @@ impl Engine {
     /// # Errors
     /// The step is more than four steps back, or the device failed.
     pub fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
-        Ok(Samples(self.batch.ring.collect(ticket)?))
+        Ok(Samples(self.core.batch.ring.collect(ticket)?))
     }
 
     /// Takes any number of frames of one stream, gives the samples that became final.
@@ -204,12 +179,12 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn progress(&self, stream: StreamId) -> Result<Progress> {
-        Ok(self.streams.get(stream)?.progress)
+        Ok(self.core.streams.get(stream)?.progress)
     }
 
     /// Frames that a step can take, all streams together.
     pub fn max_frames(&self) -> usize {
-        self.batch.capacity.n_frames
+        self.core.max_frames()
     }
 
     /// Ends a stream: gives the samples that are still to come.
@@ -225,16 +200,16 @@ impl Engine {
     /// # Errors
     /// A stream is unknown or given twice, or the device fails.
     pub fn finish_each(&mut self, streams: &[StreamId]) -> Result<Vec<Vec<f32>>> {
-        self.streams.check_each(streams.iter().copied())?;
+        self.core.streams.check_each(streams.iter().copied())?;
         let mut rests = Vec::with_capacity(streams.len());
         for group in streams.chunks(self.max_frames() / self.flush_frames().clamp(1, CLIP_FRAMES)) {
-            let live = group.iter().map(|stream| Ok((stream.slot, self.streams.get(*stream)?.clone())));
+            let live = group.iter().map(|stream| Ok((stream.slot, self.core.streams.get(*stream)?.clone())));
             rests.extend(self.flush(live.collect::<Result<_>>()?)?);
         }
         for (stream, samples) in streams.iter().zip(&mut rests) {
-            let known = self.streams.get(*stream)?.progress.gap().min(samples.len() as u64);
+            let known = self.core.streams.get(*stream)?.progress.gap().min(samples.len() as u64);
             samples.drain(..known as usize);
-            self.streams.close(*stream)?;
+            self.core.streams.close(*stream)?;
         }
         Ok(rests)
     }
@@ -245,13 +220,13 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
-        let live = self.streams.get(stream)?.clone();
+        let live = self.core.streams.get(stream)?.clone();
         if live.progress.emitted > 0 {
             return Ok(Vec::new());
         }
-        self.batch.copy_to_spare(stream.slot)?;
-        let samples = self.flush_alone(live, self.batch.capacity.spare())?;
-        let live = self.streams.get_mut(stream)?;
+        self.core.batch.copy_to_spare(stream.slot)?;
+        let samples = self.flush_alone(live, self.core.batch.capacity.spare())?;
+        let live = self.core.streams.get_mut(stream)?;
         live.progress.emitted = samples.len() as u64;
         live.progress.early = live.progress.emitted - live.progress.exact;
         Ok(samples)
@@ -262,11 +237,11 @@ impl Engine {
     /// # Errors
     /// `codes` are of a model of another shape, or the device fails.
     pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
-        codes.frames().check(&self.config)?;
-        let slot = self.batch.capacity.spare();
-        self.batch.clear(slot)?;
+        codes.frames().check(&self.core.config)?;
+        let slot = self.core.batch.capacity.spare();
+        self.core.batch.clear(slot)?;
         let mut live = OpenStream::new(noise.clone());
-        let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
+        let mut samples = Vec::with_capacity(codes.n_frames() * self.core.config.frame_len());
         for piece in codes.frames().chunks(CLIP_FRAMES) {
             samples.extend_from_slice(self.step_alone(&mut live, slot, piece.as_slice())?);
         }
@@ -280,10 +255,10 @@ impl Engine {
 
     /// Steps streams beyond their ends until every sample is final.
     fn flush(&mut self, mut streams: Vec<(usize, OpenStream)>) -> Result<Vec<Vec<f32>>> {
-        let ends: Vec<i64> = streams.iter().map(|(_, live)| live.start).collect();
+        let ends: Vec<i64> = streams.iter().map(|(_, live)| live.position.start).collect();
         let mut rests = vec![Vec::new(); streams.len()];
         let mut left = self.flush_frames();
-        let nothing = vec![0; left.min(CLIP_FRAMES) * self.frame_codes()];
+        let nothing = vec![0; left.min(CLIP_FRAMES) * self.core.config.n_slots()];
         while left > 0 {
             let n_frames = left.min(CLIP_FRAMES);
             self.begin_step();
@@ -291,17 +266,17 @@ impl Engine {
             let begun = streams.iter_mut().zip(&ends).zip(&mut rests).filter(|((_, end), _)| **end > 0);
             let mut stepped = Vec::with_capacity(ends.len());
             for (((slot, live), end), rest) in begun {
-                self.rows.push(live.row(*slot, *end));
+                self.core.rows.push(live.row(*slot, *end));
                 self.noise.push(live.noise.clone());
-                live.advance(n_frames * self.config.frame_latents());
+                live.position.advance(n_frames * self.core.config.frame_latents());
                 stepped.push(rest);
             }
             if stepped.is_empty() {
                 break;
             }
-            let codes = &nothing[..n_frames * self.frame_codes()];
-            self.batch.set_input(stepped.iter().map(|_| codes))?;
-            let ticket = self.run(n_frames * self.config.frame_latents())?;
+            let codes = &nothing[..n_frames * self.core.config.n_slots()];
+            self.core.batch.set_input(stepped.iter().map(|_| codes))?;
+            let ticket = self.run(n_frames * self.core.config.frame_latents())?;
             let samples = self.collect(ticket)?;
             for (row, rest) in stepped.into_iter().enumerate() {
                 rest.extend_from_slice(samples.of(row));
@@ -313,29 +288,29 @@ impl Engine {
 
     /// Frames after the end of a stream until its last sample is final.
     fn flush_frames(&self) -> usize {
-        self.lag().div_ceil(self.config.frame_len())
+        self.lag().div_ceil(self.core.config.frame_len())
     }
 
     /// One step of one stream. Returns the samples that exist.
     fn step_alone(&mut self, live: &mut OpenStream, slot: usize, codes: &[i32]) -> Result<&[f32]> {
-        let n_latents = codes.len() / self.frame_codes() * self.config.frame_latents();
+        let n_latents = codes.len() / self.core.config.n_slots() * self.core.config.frame_latents();
         self.begin_step();
-        self.rows.push(live.row(slot, OPEN));
+        self.core.rows.push(live.row(slot, OPEN));
         self.noise.push(live.noise.clone());
-        self.batch.set_input(std::iter::once(codes))?;
+        self.core.batch.set_input(std::iter::once(codes))?;
         let ticket = self.run(n_latents)?;
-        live.advance(n_latents);
+        live.position.advance(n_latents);
         Ok(self.collect(ticket)?.of(0))
     }
 
     fn begin_step(&mut self) {
-        self.rows.clear();
+        self.core.rows.clear();
         self.noise.clear();
     }
 
     /// Starts one step of what stands in `rows`, `noise` and the batch's codes.
     fn run(&mut self, n_latents: usize) -> Result<Ticket> {
-        self.batch.step(&Input { rows: &self.rows, n_latents, with: &self.noise })
+        self.core.run(n_latents, &self.noise)
     }
 
     /// The number of frames that each stream of a step has.
@@ -346,19 +321,9 @@ impl Engine {
                 format!("engine: a step with {n_frames} frames of one stream and {} of another", frames.len());
             return Err(Error::invalid(message));
         }
-        if n_frames * input.len() > self.batch.capacity.n_frames {
-            return Err(Error::invalid(format!(
-                "engine: {} streams with {n_frames} frames each; a step takes {} frames in all",
-                input.len(),
-                self.batch.capacity.n_frames
-            )));
-        }
-        self.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
-        input.iter().try_for_each(|(_, frames)| frames.check(&self.config))?;
+        self.core.check_room(input.len(), n_frames)?;
+        self.core.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
+        input.iter().try_for_each(|(_, frames)| frames.check(&self.core.config))?;
         Ok(n_frames)
-    }
-
-    fn frame_codes(&self) -> usize {
-        self.config.frame_codes().sum()
     }
 }

@@ -3,6 +3,7 @@
 use melisma_kernels::layer::step::Row;
 
 use super::super::ring::Collected;
+use super::super::slots::Position;
 use crate::snac::noise::Noise;
 use crate::snac::progress::Progress;
 
@@ -10,9 +11,7 @@ use crate::snac::progress::Progress;
 #[derive(Debug, Clone)]
 pub(super) struct OpenStream {
     pub(super) noise: Noise,
-    /// Latents taken.
-    pub(super) start: i64,
-    n_steps: i64,
+    pub(super) position: Position,
     pub(super) progress: Progress,
 }
 
@@ -29,7 +28,7 @@ impl<'a> Samples<'a> {
 
 impl OpenStream {
     pub(super) fn new(noise: Noise) -> Self {
-        Self { noise, start: 0, n_steps: 0, progress: Progress::default() }
+        Self { noise, position: Position::default(), progress: Progress::default() }
     }
 
     /// Counts `n` more final samples. Returns how many of the first ones were handed out before they were final.
@@ -45,11 +44,6 @@ impl OpenStream {
             Noise::Seed(seed) => (seed, 1),
             Noise::Off | Noise::Given(_) => (0, 0),
         };
-        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, seed: seed as i64, noise }
-    }
-
-    pub(super) fn advance(&mut self, n_latents: usize) {
-        self.start += n_latents as i64;
-        self.n_steps += 1;
+        Row { seed: seed as i64, noise, ..self.position.row(slot, end) }
     }
 }

@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 
 use melisma_kernels::Device;
 
-use super::super::batch::Input;
+use super::super::core::CLIP_FRAMES;
 use super::super::ring::Ticket;
+use super::super::slots::Position;
+use super::EncodeEngine;
 use super::open_stream::OpenStream;
-use super::{CLIP_FRAMES, EncodeEngine};
 use crate::Result;
 use crate::snac::codes::Codes;
 
@@ -16,7 +17,7 @@ struct Clip<'a> {
     /// Its place in the caller's list.
     index: usize,
     slot: usize,
-    stream: OpenStream,
+    position: Position,
     /// Samples that are still to be read.
     rest: &'a [f32],
     /// Latents of the padded clip.
@@ -38,7 +39,7 @@ impl EncodeEngine {
     /// `InvalidArgument` when a sample is not finite; otherwise the device failed.
     pub fn encode(&mut self, samples: &[f32]) -> Result<Codes> {
         OpenStream::default().check(samples)?;
-        let spare = self.batch.capacity.spare();
+        let spare = self.core.batch.capacity.spare();
         Ok(self.encode_in(vec![spare], &[samples])?.remove(0))
     }
 
@@ -53,10 +54,10 @@ impl EncodeEngine {
         for (index, clip) in clips.iter().enumerate() {
             OpenStream::default().check(clip).map_err(|error| error.at(format_args!("clip {index}")))?;
         }
-        let spare = self.batch.capacity.spare();
-        let mut slots: Vec<usize> = match self.batch.queue.device() {
+        let spare = self.core.batch.capacity.spare();
+        let mut slots: Vec<usize> = match self.core.batch.queue.device() {
             Device::Cpu(_) => Vec::new(),
-            Device::Cuda(_) => self.streams.free().collect(),
+            Device::Cuda(_) => self.core.streams.free().collect(),
         };
         if slots.is_empty() {
             slots.push(spare);
@@ -75,12 +76,12 @@ impl EncodeEngine {
         loop {
             while let Some(slot) = slots.pop() {
                 let Some(index) = waiting.next() else { break };
-                self.batch.clear(slot)?;
+                self.core.batch.clear(slot)?;
                 live.push(self.clip(index, slot, clips[index]));
             }
             let now = if live.is_empty() { None } else { Some(self.step_clips(&mut live)?) };
             if let Some(Pending { ticket, indices }) = before.take() {
-                let collected = self.batch.ring.collect(ticket)?;
+                let collected = self.core.batch.ring.collect(ticket)?;
                 for (row, index) in indices.into_iter().enumerate() {
                     codes[index].extend_from_slice(collected.of(row));
                 }
@@ -96,29 +97,29 @@ impl EncodeEngine {
                 clip.n_left > 0
             });
         }
-        Ok(codes.into_iter().map(|codes| Codes::valid(&self.config, codes)).collect())
+        Ok(codes.into_iter().map(|codes| Codes::valid(&self.core.config, codes)).collect())
     }
 
     fn clip<'a>(&self, index: usize, slot: usize, samples: &'a [f32]) -> Clip<'a> {
         let end = self.end(samples.len());
         let n_left = self.frames_left(0, end);
-        Clip { index, slot, stream: OpenStream::default(), rest: samples, end, n_left }
+        Clip { index, slot, position: Position::default(), rest: samples, end, n_left }
     }
 
     /// Starts a step of all `clips`. It is not longer than the shortest of them needs, unless that is less than a clip's
     /// usual step.
     fn step_clips(&mut self, clips: &mut [Clip<'_>]) -> Result<Pending> {
         let left = || clips.iter().map(|clip| clip.n_left);
-        let most = left().max().unwrap_or(0).min(self.batch.capacity.n_frames / clips.len());
+        let most = left().max().unwrap_or(0).min(self.core.batch.capacity.n_frames / clips.len());
         let n_frames = left().min().unwrap_or(0).max(CLIP_FRAMES).min(most);
-        let (len, n_latents) = (n_frames * self.frame_len(), n_frames * self.config.frame_latents());
-        self.rows.clear();
-        self.rows.extend(clips.iter().map(|clip| clip.stream.row(clip.slot, clip.end)));
+        let (len, n_latents) = (n_frames * self.frame_len(), n_frames * self.core.config.frame_latents());
+        self.core.rows.clear();
+        self.core.rows.extend(clips.iter().map(|clip| clip.position.row(clip.slot, clip.end)));
         let zeros = &self.zeros;
-        self.batch.set_input(clips.iter().flat_map(|clip| padded(clip.rest, len, zeros)))?;
-        let ticket = self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })?;
+        self.core.batch.set_input(clips.iter().flat_map(|clip| padded(clip.rest, len, zeros)))?;
+        let ticket = self.core.run(n_latents, &())?;
         for clip in clips.iter_mut() {
-            clip.stream.advance(n_latents);
+            clip.position.advance(n_latents);
             clip.rest = &clip.rest[clip.rest.len().min(len)..];
             clip.n_left -= clip.n_left.min(n_frames);
         }

@@ -2,21 +2,29 @@
 
 use std::ops::Range;
 
-use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::downsample::Downsample;
 use melisma_kernels::layer::entry::Entry;
+use melisma_kernels::layer::need::Need;
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::quantize::{self, Level, Quantize};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
+use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
+use super::super::batch::Capacity;
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places, unsupported};
+use super::super::core::CLIP_FRAMES;
 use super::super::flow::{Buffers, Flow};
-use super::need::sizes;
+use super::super::options::MAX_STREAMS;
+use super::need::{layers, sizes};
+use super::open_stream::OpenStream;
+use crate::Result;
 use crate::snac::config::Config;
 use crate::snac::model::Model;
 use crate::snac::reference::encoder::Block as Weights;
-use crate::{Error, Result};
+
+/// Frames of a single clip's step on a GPU, which a few frames do not fill.
+const CUDA_CLIP_FRAMES: usize = 64;
 
 /// All layers.
 #[derive(Debug)]
@@ -39,62 +47,6 @@ struct Block {
     downsample: Placed<Plan>,
     /// Floats per latent of the units and of the block's output.
     widths: [usize; 2],
-}
-
-impl Layers {
-    /// # Errors
-    /// `Unsupported` for a model that the engine has no kernels for, or a device that lacks one; `Memory` when the
-    /// budget refuses the packed weights.
-    pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, encoder) = (model.config(), &model.encoder);
-        supported(config)?;
-        let timeline = Timeline { rate: config.hop_len(), lag: 3 };
-        let mut builder = Builder { device, budget, rounding, timeline, slot_len: 0 };
-        let entry = Entry {
-            n_channels: config.encoder_dim,
-            weight: encoder.entry.weight(),
-            bias: encoder.entry.bias().unwrap_or(&[]),
-            timeline,
-        };
-        let entry = builder.place_plan(entry.plan(device, budget)?);
-        let mut blocks = Vec::new();
-        for weights in &encoder.blocks {
-            blocks.push(Block::new(&mut builder, weights)?);
-        }
-        let attention = match &encoder.attention {
-            Some(weights) => Some(LocalAttention::new(&mut builder, weights)?),
-            None => None,
-        };
-        builder.timeline.lag += 3;
-        let exit = Depthwise {
-            n_channels: config.latent_dim(),
-            n_taps: 7,
-            weight: encoder.exit.weight(),
-            bias: encoder.exit.bias().unwrap_or(&[]),
-            timeline: builder.timeline,
-        };
-        let exit = builder.place_plan(exit.plan(device, budget)?);
-        let lag = builder.timeline.lag;
-        let quantize = quantize_of(model, lag, device, budget)?;
-        let len = quantize.state_len();
-        let quantize = builder.place(quantize, len);
-        let timeline = Timeline { rate: 1, lag: lag.next_multiple_of(config.frame_latents()) };
-        let slot_len = builder.slot_len;
-        Ok(Self { config: config.clone(), entry, blocks, attention, exit, quantize, timeline, slot_len })
-    }
-}
-
-/// # Errors
-/// `Unsupported` for a model that the engine has no kernels for.
-pub(super) fn supported(config: &Config) -> Result<()> {
-    let what = match config {
-        Config { depthwise: false, .. } => "a model without depthwise convolutions",
-        // Such a convolution has one output more than inputs, at a stream's end.
-        config if config.encoder_rates.contains(&1) => "an encoder with a rate of 1",
-        _ => return Ok(()),
-    };
-    Err(Error::unsupported(format!("engine: {what}"))
-        .with_hint("none was ever published; the reference model encodes it"))
 }
 
 fn quantize_of(model: &Model, lag: usize, device: &Device, budget: &Budget) -> Result<quantize::Plan> {
@@ -130,18 +82,17 @@ impl Block {
         let units = builder.units(&weights.units)?;
         let (shape, from) = (weights.downsample.shape(), builder.timeline);
         builder.timeline = from.downsampled(shape.stride);
-        let downsample = Downsample {
+        let layer = Strided {
             n_in: shape.n_in,
             n_out: shape.n_out,
             stride: shape.stride,
             alpha: &weights.snake.alpha,
             weight: weights.downsample.weight(),
             bias: weights.downsample.bias().unwrap_or(&[]),
-            from,
             timeline: builder.timeline,
             rounding: builder.rounding,
         };
-        let downsample = builder.place_plan(downsample.plan(builder.device, builder.budget)?);
+        let downsample = builder.place_plan(Downsample { layer, from }.plan(builder.device, builder.budget)?);
         Ok(Self { units, downsample, widths: [from.rate * shape.n_in, builder.timeline.rate * shape.n_out] })
     }
 }
@@ -151,15 +102,64 @@ impl Chain for Layers {
     type Out = i32;
     type With = ();
 
-    fn sizes(&self) -> Sizes {
-        Sizes { slot_len: self.slot_len, ..sizes(&self.config) }
+    type Stream = OpenStream;
+    const NEED: fn(&Config, usize, usize) -> Need = layers;
+    const SIZES: fn(&Config) -> Sizes = sizes;
+
+    fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
+        let (config, encoder) = (model.config(), &model.encoder);
+        Self::supported(config)?;
+        let timeline = Timeline { rate: config.hop_len(), lag: 3 };
+        let mut builder = Builder { device, budget, rounding, timeline, slot_len: 0 };
+        let entry = Entry {
+            n_channels: config.encoder_dim,
+            weight: encoder.entry.weight(),
+            bias: encoder.entry.bias().unwrap_or(&[]),
+            timeline,
+        };
+        let entry = builder.place_plan(entry.plan(device, budget)?);
+        let mut blocks = Vec::new();
+        for weights in &encoder.blocks {
+            blocks.push(Block::new(&mut builder, weights)?);
+        }
+        let attention = builder.attention(encoder.attention.as_ref())?;
+        builder.timeline.lag += 3;
+        let exit = builder.depthwise(&encoder.exit)?;
+        let lag = builder.timeline.lag;
+        let quantize = quantize_of(model, lag, device, budget)?;
+        let len = quantize.state_len();
+        let quantize = builder.place(quantize, len);
+        let timeline = Timeline { rate: 1, lag: lag.next_multiple_of(config.frame_latents()) };
+        let slot_len = builder.slot_len;
+        Ok(Self { config: config.clone(), entry, blocks, attention, exit, quantize, timeline, slot_len })
+    }
+
+    fn supported(config: &Config) -> Result<()> {
+        match config {
+            Config { depthwise: false, .. } => Err(unsupported("a model without depthwise convolutions")),
+            // Such a convolution has one output more than inputs, at a stream's end.
+            config if config.encoder_rates.contains(&1) => Err(unsupported("an encoder with a rate of 1")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Clips in a batch have several frames each in a GPU's step; on the CPU one clip at a time fills a step.
+    fn capacity(device: &Device, max_streams: usize) -> Capacity {
+        let n_frames = match device {
+            Device::Cpu(_) => CLIP_FRAMES,
+            Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams.min(MAX_STREAMS)),
+        };
+        Capacity::new(max_streams, n_frames)
+    }
+
+    fn slot_len(&self) -> usize {
+        self.slot_len
     }
 
     /// Whole frames of codes.
     fn produced(&self, row: &Row, n_latents: usize) -> Range<usize> {
         let live = self.timeline.live(row, n_latents);
-        let frame_codes: usize = self.config.frame_codes().sum();
-        let codes = |latents: usize| latents / self.config.frame_latents() * frame_codes;
+        let codes = |latents: usize| latents / self.config.frame_latents() * self.config.n_slots();
         codes(live.start)..codes(live.end)
     }
 
@@ -192,7 +192,7 @@ impl Chain for Layers {
         }
         let len = n_columns * self.config.latent_dim();
         flow.stateful(&self.exit, [len, len])?;
-        let n_codes = n_columns / self.config.frame_latents() * self.config.frame_codes().sum::<usize>();
+        let n_codes = n_columns / self.config.frame_latents() * self.config.n_slots();
         let pass = quantize::Pass {
             x: flow.now.view::<f32>()?.first(len)?,
             codes: output.view_mut::<i32>()?.first(n_codes)?,

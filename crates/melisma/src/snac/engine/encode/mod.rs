@@ -11,15 +11,15 @@ mod need;
 mod open_stream;
 mod piece;
 
-use std::sync::Arc;
+use melisma_kernels::layer::step::OPEN;
+use melisma_kernels::{Budget, Queue};
 
-use melisma_kernels::layer::step::{OPEN, Row};
-use melisma_kernels::{Budget, Device, Queue};
-
-use super::batch::{Batch, Capacity, Input};
-use super::options::{EngineOptions, MAX_STREAMS, check_streams};
+use super::core::{CLIP_FRAMES, Core};
+use super::options::EngineOptions;
 use super::ring::Ticket;
-use super::slots::{Slots, StreamId};
+use super::slots::StreamId;
+use crate::runtime::device::Device;
+use crate::runtime::memory::Needed;
 use crate::snac::codes::Codes;
 use crate::snac::config::Config;
 use crate::snac::model::Model;
@@ -29,12 +29,6 @@ use open_stream::OpenStream;
 
 pub use open_stream::Encoded;
 pub use piece::Piece;
-
-/// Frames that a clip's step has: the weights are read once for all of them.
-const CLIP_FRAMES: usize = 8;
-
-/// Frames of a single clip's step on a GPU, which a few frames do not fill.
-const CUDA_CLIP_FRAMES: usize = 64;
 
 /// Encodes many streams in one batch on a device.
 ///
@@ -58,24 +52,11 @@ const CUDA_CLIP_FRAMES: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct EncodeEngine {
-    config: Config,
-    batch: Batch<Layers>,
-    streams: Slots<OpenStream>,
-    /// The rows of the step that is being set up.
-    rows: Vec<Row>,
+    core: Core<Layers>,
     /// One frame.
     zeros: Vec<f32>,
     /// No codes, of the model's shape.
     none: Codes,
-}
-
-/// Clips in a batch have several frames each in a GPU's step; on the CPU one clip at a time fills a step.
-fn capacity(device: &Device, max_streams: usize) -> Capacity {
-    let n_frames = match device {
-        Device::Cpu(_) => CLIP_FRAMES,
-        Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams.min(MAX_STREAMS)),
-    };
-    Capacity::new(max_streams, n_frames)
 }
 
 impl EncodeEngine {
@@ -85,9 +66,7 @@ impl EncodeEngine {
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
     pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: EngineOptions) -> Result<Self> {
-        let EngineOptions { max_streams, rounding } = options;
-        let layers = Arc::new(Layers::new(model, &queue.device(), budget, rounding)?);
-        Self::with_layers(layers, model.config(), (queue, budget), max_streams)
+        Self::with_core(Core::new(model, queue, budget, options)?)
     }
 
     /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
@@ -96,40 +75,31 @@ impl EncodeEngine {
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
     pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
-        Self::with_layers(Arc::clone(&self.batch.chain), &self.config, (queue, budget), max_streams)
+        Self::with_core(self.core.sibling(queue, budget, max_streams)?)
     }
 
-    fn with_layers(
-        layers: Arc<Layers>,
-        config: &Config,
-        (queue, budget): (&Queue, &Budget),
-        max_streams: usize,
-    ) -> Result<Self> {
-        check_streams(max_streams)?;
-        let capacity = capacity(&queue.device(), max_streams);
-        // Scratch that grows stays allocated: graphs may have recorded its address.
-        queue.reserve_scratch(need::layers(config, capacity.n_frames, 1).device_scratch)?;
-        let mut engine = Self {
-            config: config.clone(),
-            batch: Batch::new(layers, queue, budget, capacity)?,
-            streams: Slots::new(max_streams),
-            rows: Vec::new(),
-            zeros: vec![0.0; config.frame_len()],
-            none: Codes::empty(config),
-        };
+    fn with_core(core: Core<Layers>) -> Result<Self> {
+        let (zeros, none) = (vec![0.0; core.config.frame_len()], Codes::empty(&core.config));
+        let mut engine = Self { core, zeros, none };
         // The first real step is then as fast as the others.
         engine.encode(&[0.0])?;
         Ok(engine)
     }
 
+    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
+    /// it encodes; nothing for a model that the engine has no kernels for.
+    pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
+        Core::<Layers>::needed(config, device, max_streams)
+    }
+
     /// Samples of a frame.
     pub fn frame_len(&self) -> usize {
-        self.config.frame_len()
+        self.core.config.frame_len()
     }
 
     /// Frames that a step can take, all streams together.
     pub fn max_frames(&self) -> usize {
-        self.batch.capacity.n_frames
+        self.core.max_frames()
     }
 
     /// Begins a stream.
@@ -137,9 +107,7 @@ impl EncodeEngine {
     /// # Errors
     /// All slots are taken, or the device fails.
     pub fn open(&mut self) -> Result<StreamId> {
-        let stream = self.streams.open(OpenStream::default())?;
-        self.batch.clear(stream.slot)?;
-        Ok(stream)
+        self.core.open(OpenStream::default())
     }
 
     /// Ends a stream without the codes that are still to come.
@@ -147,7 +115,7 @@ impl EncodeEngine {
     /// # Errors
     /// There is no such stream.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
-        self.streams.close(stream)
+        self.core.streams.close(stream)
     }
 
     /// Takes any number of samples of one stream, gives the codes that became final.
@@ -157,7 +125,7 @@ impl EncodeEngine {
     /// stream, and the stream takes none of the samples); otherwise the device failed.
     pub fn push(&mut self, stream: StreamId, samples: &[f32]) -> Result<Codes> {
         let frame_len = self.frame_len();
-        let live = self.streams.get_mut(stream)?;
+        let live = self.core.streams.get_mut(stream)?;
         live.check(samples)?;
         live.n_samples += samples.len();
         let mut codes = Vec::new();
@@ -170,15 +138,15 @@ impl EncodeEngine {
                 let mut frame = std::mem::take(&mut live.pending);
                 codes.extend_from_slice(self.step_alone(stream, OPEN, &frame)?);
                 frame.clear();
-                self.streams.get_mut(stream)?.pending = frame;
+                self.core.streams.get_mut(stream)?.pending = frame;
             }
         }
         let (whole, last) = rest.split_at(rest.len() / frame_len * frame_len);
         for piece in whole.chunks(CLIP_FRAMES * frame_len) {
             codes.extend_from_slice(self.step_alone(stream, OPEN, piece)?);
         }
-        self.streams.get_mut(stream)?.pending.extend_from_slice(last);
-        Ok(Codes::valid(&self.config, codes))
+        self.core.streams.get_mut(stream)?.pending.extend_from_slice(last);
+        Ok(Codes::valid(&self.core.config, codes))
     }
 
     /// Ends a stream: pads its end with silence to whole frames and whole attention windows, gives the codes that are
@@ -187,8 +155,8 @@ impl EncodeEngine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Codes> {
-        let live = self.streams.get_mut(stream)?;
-        let (n_samples, start, mut rest) = (live.n_samples, live.start, std::mem::take(&mut live.pending));
+        let live = self.core.streams.get_mut(stream)?;
+        let (n_samples, start, mut rest) = (live.n_samples, live.position.start, std::mem::take(&mut live.pending));
         let end = self.end(n_samples);
         let mut n_left = if n_samples == 0 { 0 } else { self.frames_left(start, end) };
         let mut codes = Vec::new();
@@ -199,8 +167,8 @@ impl EncodeEngine {
             rest.fill(0.0);
             n_left -= n_frames;
         }
-        self.streams.close(stream)?;
-        Ok(Codes::valid(&self.config, codes))
+        self.core.streams.close(stream)?;
+        Ok(Codes::valid(&self.core.config, codes))
     }
 
     /// Takes whole frames of samples of some streams, each at most once and the same number of each. Gives the codes that
@@ -221,16 +189,16 @@ impl EncodeEngine {
     /// As [`EncodeEngine::step`].
     pub fn submit(&mut self, input: &[(StreamId, &[f32])]) -> Result<Ticket> {
         let n_frames = self.check(input)?;
-        let n_latents = n_frames * self.config.frame_latents();
-        self.rows.clear();
+        let n_latents = n_frames * self.core.config.frame_latents();
+        self.core.rows.clear();
         for (stream, samples) in input {
-            let live = self.streams.get_mut(*stream)?;
-            self.rows.push(live.row(stream.slot, OPEN));
+            let live = self.core.streams.get_mut(*stream)?;
+            self.core.rows.push(live.position.row(stream.slot, OPEN));
             live.n_samples += samples.len();
-            live.advance(n_latents);
+            live.position.advance(n_latents);
         }
-        self.batch.set_input(input.iter().map(|(_, samples)| *samples))?;
-        self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })
+        self.core.batch.set_input(input.iter().map(|(_, samples)| *samples))?;
+        self.core.run(n_latents, &())
     }
 
     /// The codes that a submitted step made final, once they are there. The last four steps keep their codes;
@@ -239,39 +207,39 @@ impl EncodeEngine {
     /// # Errors
     /// The step is more than four steps back, or the device failed.
     pub fn collect(&mut self, ticket: Ticket) -> Result<Encoded<'_>> {
-        Ok(Encoded { collected: self.batch.ring.collect(ticket)?, like: &self.none })
+        Ok(Encoded { collected: self.core.batch.ring.collect(ticket)?, like: &self.none })
     }
 
     /// One step of one stream, whose samples are checked. Returns the codes that exist.
     fn step_alone(&mut self, stream: StreamId, end: i64, samples: &[f32]) -> Result<&[i32]> {
-        let n_latents = samples.len() / self.config.hop_len();
-        let live = self.streams.get_mut(stream)?;
-        self.rows.clear();
-        self.rows.push(live.row(stream.slot, end));
-        live.advance(n_latents);
-        self.batch.set_input(std::iter::once(samples))?;
-        let ticket = self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })?;
-        Ok(self.batch.ring.collect(ticket)?.of(0))
+        let n_latents = samples.len() / self.core.config.hop_len();
+        let live = self.core.streams.get_mut(stream)?;
+        self.core.rows.clear();
+        self.core.rows.push(live.position.row(stream.slot, end));
+        live.position.advance(n_latents);
+        self.core.batch.set_input(std::iter::once(samples))?;
+        let ticket = self.core.run(n_latents, &())?;
+        Ok(self.core.batch.ring.collect(ticket)?.of(0))
     }
 
     /// Latents of a padded clip.
     fn end(&self, n_samples: usize) -> i64 {
-        let padded = n_samples.checked_next_multiple_of(self.config.padded_len()).unwrap_or(usize::MAX);
-        (padded / self.config.hop_len()) as i64
+        let padded = n_samples.checked_next_multiple_of(self.core.config.padded_len()).unwrap_or(usize::MAX);
+        (padded / self.core.config.hop_len()) as i64
     }
 
     /// Frames until the last code of a stream with `end` latents of which it took `start`.
     fn frames_left(&self, start: i64, end: i64) -> usize {
-        (end - start) as usize / self.config.frame_latents()
-            + self.batch.chain.timeline.lag / self.config.frame_latents()
+        (end - start) as usize / self.core.config.frame_latents()
+            + self.core.batch.chain.timeline.lag / self.core.config.frame_latents()
     }
 
     /// The number of frames that each stream of a step has.
     fn check(&mut self, input: &[(StreamId, &[f32])]) -> Result<usize> {
-        self.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
+        self.core.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
         let (len, frame_len) = (input.first().map_or(0, |(_, samples)| samples.len()), self.frame_len());
         for (stream, samples) in input {
-            let live = self.streams.get(*stream)?;
+            let live = self.core.streams.get(*stream)?;
             if samples.len() != len || len % frame_len != 0 {
                 let message = format!(
                     "engine: a step with {len} samples of one stream and {} of another; frames have {frame_len}",
@@ -288,13 +256,7 @@ impl EncodeEngine {
             live.check(samples)?;
         }
         let n_frames = len / frame_len;
-        if n_frames * input.len() > self.max_frames() {
-            return Err(Error::invalid(format!(
-                "engine: {} streams with {n_frames} frames each; a step takes {} frames in all",
-                input.len(),
-                self.max_frames()
-            )));
-        }
+        self.core.check_room(input.len(), n_frames)?;
         Ok(n_frames)
     }
 }

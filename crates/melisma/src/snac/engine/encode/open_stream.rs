@@ -1,8 +1,7 @@
 //! The streams of an encoding engine: where each stands, and the codes that a step returns for them.
 
-use melisma_kernels::layer::step::Row;
-
 use super::super::ring::Collected;
+use super::super::slots::Position;
 use crate::snac::codes::{Codes, Frames};
 use crate::{Error, Result};
 
@@ -13,9 +12,7 @@ pub(super) struct OpenStream {
     pub(super) pending: Vec<f32>,
     /// Samples taken, with the pending ones.
     pub(super) n_samples: usize,
-    /// Latents taken.
-    pub(super) start: i64,
-    n_steps: i64,
+    pub(super) position: Position,
 }
 
 impl OpenStream {
@@ -25,15 +22,6 @@ impl OpenStream {
             Some(at) => Err(Error::invalid(format!("sample {} is {}", self.n_samples + at, samples[at]))),
             None => Ok(()),
         }
-    }
-
-    pub(super) fn row(&self, slot: usize, end: i64) -> Row {
-        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, ..Row::default() }
-    }
-
-    pub(super) fn advance(&mut self, n_latents: usize) {
-        self.start += n_latents as i64;
-        self.n_steps += 1;
     }
 }
 

@@ -1,6 +1,5 @@
 //! Streams whose length is known: each ends within a step, while the others go on.
 
-use super::super::batch::Input;
 use super::super::ring::Ticket;
 use super::super::slots::StreamId;
 use super::EncodeEngine;
@@ -42,9 +41,9 @@ impl EncodeEngine {
     /// more frames than [`EncodeEngine::max_frames`]; otherwise the device failed.
     pub fn submit_pieces(&mut self, pieces: &[Piece<'_>], n_frames: usize) -> Result<Ticket> {
         let len = n_frames.saturating_mul(self.frame_len());
-        self.streams.check_each(pieces.iter().map(|piece| piece.stream))?;
+        self.core.streams.check_each(pieces.iter().map(|piece| piece.stream))?;
         for piece in pieces {
-            let live = self.streams.get(piece.stream)?;
+            let live = self.core.streams.get(piece.stream)?;
             let expected = piece.n_samples.saturating_sub(live.n_samples).min(len);
             if piece.samples.len() != expected || !live.pending.is_empty() {
                 let given = piece.samples.len();
@@ -52,22 +51,18 @@ impl EncodeEngine {
             }
             live.check(piece.samples)?;
         }
-        let (n, most) = (pieces.len(), self.max_frames());
-        if n_frames * n > most {
-            let message = format!("engine: {n} streams with {n_frames} frames each; a step takes {most} frames in all");
-            return Err(Error::invalid(message));
-        }
-        let n_latents = n_frames * self.config.frame_latents();
-        self.rows.clear();
+        self.core.check_room(pieces.len(), n_frames)?;
+        let n_latents = n_frames * self.core.config.frame_latents();
+        self.core.rows.clear();
         for piece in pieces {
             let end = self.end(piece.n_samples);
-            let live = self.streams.get_mut(piece.stream)?;
-            self.rows.push(live.row(piece.stream.slot, end));
+            let live = self.core.streams.get_mut(piece.stream)?;
+            self.core.rows.push(live.position.row(piece.stream.slot, end));
             live.n_samples += piece.samples.len();
-            live.advance(n_latents);
+            live.position.advance(n_latents);
         }
         let zeros = &self.zeros;
-        self.batch.set_input(pieces.iter().flat_map(|piece| padded(piece.samples, len, zeros)))?;
-        self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })
+        self.core.batch.set_input(pieces.iter().flat_map(|piece| padded(piece.samples, len, zeros)))?;
+        self.core.run(n_latents, &())
     }
 }
