@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use melisma::Context;
-use melisma::config::Config;
+use melisma::config::{Config, Layers};
+use melisma_server::upstream;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -13,6 +14,7 @@ use crate::settings;
 /// Where work runs.
 pub struct Place {
     pub config: Config,
+    pub upstream: upstream::Config,
     pub context: Context,
 }
 
@@ -34,8 +36,9 @@ impl Place {
             sources.flags.push(("threads", "threads", threads.to_string()));
         }
         let open = || {
-            let config = Config::load(&sources)?;
-            Ok(Self { context: Context::of(&config)?, config })
+            let layers = Layers::read(&sources)?;
+            let config = Config::of(&layers)?;
+            Ok(Self { context: Context::of(&config)?, upstream: layers.section()?, config })
         };
         py.detach(open).map_err(raise)
     }

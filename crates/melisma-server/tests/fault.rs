@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
 use melisma::audio::Clip;
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::config::Config;
 use melisma::snac::Noise;
 use melisma::snac::tokens::to_orpheus;
 use melisma_server::upstream::stand_in::{Ending, Script, StandIn};
@@ -32,7 +31,7 @@ struct Stage {
 impl Stage {
     fn new(script: Script, limits: Limits) -> Self {
         let stand_in = StandIn::start(move |_| script.clone()).unwrap();
-        let settings_of = upstream::Settings::new(&stand_in.url(), &Config::default()).unwrap();
+        let settings_of = upstream::Settings::new(&stand_in.url(), &upstream::Config::default()).unwrap();
         let upstream = Upstream::new(upstream::Settings { limits, key: Some(KEY.to_owned()), ..settings_of }).unwrap();
         let events = Arc::<Mutex<String>>::default();
         let seen = Arc::clone(&events);

@@ -11,6 +11,7 @@
 
 mod address;
 pub mod completion;
+mod config;
 mod connection;
 pub mod event;
 pub(crate) mod fault;
@@ -30,8 +31,8 @@ use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
 
 use address::{Address, Scheme};
+pub use config::{Api, Config};
 use connection::MAX_EXCERPT_BYTES;
-pub use melisma::config::UpstreamApi as Api;
 pub use settings::Settings;
 pub use talk::{Said, Talk};
 pub use template::{Template, Words, clean};
