@@ -24,7 +24,8 @@ mod synth;
 
 use tokio::runtime::Runtime;
 
-use super::measure::{live_time, of_times, quantile, quantiles, setting};
+use super::measure::{live_time, of_times, quantiles, setting};
+use super::record::quantile;
 use super::snac::{Folder, codes, frame_time};
 use super::{Peer, Place, Room, Row};
 use melisma::runtime::device::Device;

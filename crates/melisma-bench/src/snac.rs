@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use melisma_kernels::{Budget, Cpu, Device};
 
-use super::measure::{live_time, of_times, quantile};
+use super::measure::{live_time, of_times};
+use super::record::quantile;
 pub(super) use file::Folder;
 
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};

@@ -30,9 +30,8 @@ pub fn misspelt(environment: &Environment) -> Vec<(&str, String)> {
     // The common prefix is removed, because it would make all names look similar.
     let bare = |name: &str| name.strip_prefix(PREFIX).map(str::to_lowercase);
     let words: Vec<String> = known.iter().filter_map(|name| bare(name)).collect();
-    let is_known = |name: &str| {
-        known.iter().any(|known| known == name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix))
-    };
+    let is_known =
+        |name: &str| known.iter().any(|known| known == name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix));
     let meant =
         |name| Some(format!("{PREFIX}{}", nearest(&bare(name)?, words.iter().map(String::as_str))?.to_uppercase()));
     environment.names().filter(|name| !is_known(name)).filter_map(|name| Some((name, meant(name)?))).collect()

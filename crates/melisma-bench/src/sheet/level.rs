@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::super::measure::quantile;
+use super::super::record::quantile;
 use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::audio::Meter;

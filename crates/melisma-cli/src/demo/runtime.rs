@@ -3,8 +3,8 @@
 use melisma::Result;
 use melisma::config::table;
 use melisma::runtime::SelfCheck;
+use melisma::text::html::escape;
 use melisma::text::spaced;
-use melisma::text::table::escape;
 
 use super::Chapter;
 use crate::session::Session;
