@@ -18,6 +18,7 @@ mod overload;
 mod report;
 mod script;
 mod speech;
+pub mod stand_in;
 mod stream;
 mod subject;
 mod synth;

@@ -8,12 +8,12 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use client::stand_in::{Ending, Script, StandIn};
 use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
 use melisma::audio::Clip;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::snac::Noise;
 use melisma::snac::tokens::to_orpheus;
-use melisma_server::upstream::stand_in::{Ending, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
 use melisma_server::{Log, Settings};
 use serde_json::json;

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use client::stand_in::{Ending, Gate, Script, StandIn};
 use client::{Answer, Fixture, MODEL, base64, codes, read_head, request, samples, settings, unpack, until};
 use melisma::Device;
 use melisma::audio::stretch::Stretch;
@@ -17,7 +18,6 @@ use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{Format, Reader, to_orpheus};
 use melisma::snac::{Codes, EncodeEngine, EngineOptions, Noise};
 use melisma::synth::{BusConfig, Length, Performance, Setup, Style, compose};
-use melisma_server::upstream::stand_in::{Ending, Gate, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
 use melisma_server::{Guard, Log, Settings};
 use serde_json::{Value, json};
@@ -75,7 +75,8 @@ fn quick() -> Limits {
 
 /// A server with an upstream.
 fn server_at(url: &str, limits: Limits) -> Fixture {
-    let settings_of = upstream::Settings { limits, ..upstream::Settings::new(url, &upstream::Config::default()).unwrap() };
+    let settings_of =
+        upstream::Settings { limits, ..upstream::Settings::new(url, &upstream::Config::default()).unwrap() };
     Fixture::start(16, Settings { upstream: Some(Upstream::new(settings_of).unwrap()), ..settings() })
 }
 

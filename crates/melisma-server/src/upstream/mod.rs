@@ -16,7 +16,6 @@ mod connection;
 pub mod event;
 pub(crate) mod fault;
 mod settings;
-pub mod stand_in;
 mod stop;
 mod talk;
 mod template;
@@ -181,5 +180,9 @@ impl std::fmt::Debug for Upstream {
     }
 }
 
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests of the whole server use the rest of it")]
+#[path = "../../tests/client/stand_in.rs"]
+mod stand_in;
 #[cfg(test)]
 mod tests;
