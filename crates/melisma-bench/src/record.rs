@@ -16,8 +16,7 @@ pub struct Row {
     /// The room and what was measured, e.g. `runtime/copy`, for people.
     #[serde(deserialize_with = "current_name")]
     pub name: String,
-    /// The unit of all figures of the row; it also determines whether more is better, see
-    /// [`direction`].
+    /// The unit of all figures of the row; it also determines whether more is better.
     #[serde(deserialize_with = "known_unit")]
     pub unit: String,
     /// The median of `n` runs.
@@ -140,8 +139,10 @@ fn known_unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
     }
 }
 
-/// The value at `share` of the `sorted` values, interpolated linearly.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+/// The value at `share` of the sorted `values`, of which there is at least one, interpolated linearly.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
     let place = share * (sorted.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
     sorted[low] + (sorted[high] - sorted[low]) * place.fract()
@@ -149,11 +150,9 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 
 /// The median of `values`, of which there is at least one, and the interquartile range divided by it.
 pub fn median_and_spread(values: &[f64]) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let median = quantile(&sorted, 0.5);
+    let median = quantile(values, 0.5);
     // A clock that does not advance would give an infinite spread.
-    (median, (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / median.abs().max(1e-12))
+    (median, (quantile(values, 0.75) - quantile(values, 0.25)) / median.abs().max(1e-12))
 }
 
 #[cfg(test)]
