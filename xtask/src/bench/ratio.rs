@@ -45,9 +45,8 @@ pub fn changes<'a>(before: &'a [Row], now: &[Row]) -> Vec<Change<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Record;
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn row(unit: &str, median: f64, peer: f64) -> Row {
         let row = json!({ "name": "matmul", "unit": unit, "median": median, "spread": 0.0, "n": 9, "ceiling": null,
@@ -76,15 +75,5 @@ mod tests {
     #[test]
     fn what_is_not_measured_is_lost() {
         assert_eq!(changes(&[row("s", 1.0, 2.0)], &[])[0].factor(), 0.0);
-    }
-
-    #[test]
-    fn every_record_of_the_repository_is_read() {
-        let records = crate::tree::files(&crate::tree::root().join("bench/record")).unwrap();
-        let json = records.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "json"));
-        let figures = json.map(|path| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap());
-        let records = figures.filter(|value| value["rows"].is_array());
-        let rows: usize = records.map(|value| serde_json::from_value::<Record>(value).unwrap().rows.len()).sum();
-        assert!(rows > 200, "{rows}");
     }
 }
