@@ -6,24 +6,24 @@
 //! [`LOSS`] of its ratio to any peer. `--binaries` measures two builds in turns instead.
 
 pub mod figure;
-#[path = "../../crates/melisma-bench/src/key.rs"]
-mod key;
 mod machine;
 mod pair;
-mod row;
+mod ratio;
+#[path = "../../crates/melisma-bench/src/record.rs"]
+mod record;
 
 use crate::process::{cargo, output, run as execute};
-use crate::{table, tree};
+use crate::table::{Align::Left, Align::Right, Table};
+use crate::tree;
 use anyhow::{Context, Result, bail};
 use pair::{Build, Pair};
-use row::Row;
+use ratio::{Change, changes, ratio};
+use record::{ROOMS, Record, Row};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The rooms that have a bench.
-const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize", "serve"];
 /// The room with a quality sheet.
 const SHEET_ROOM: &str = "synth";
 /// The share of a ratio that may be lost.
@@ -69,14 +69,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;
     let mut rows = Vec::new();
     for room in rooms(arguments) {
-        let figures = measure(&tree::target().join("release/melisma"), room, &arguments.rest)?;
-        let measured = Row::all(&figures).with_context(|| format!("melisma bench {room}"))?;
+        let measured = measure(&tree::target().join("release/melisma"), room, &arguments.rest)?;
         println!("\n{room}");
-        show(&measured);
-        rows.extend(measured);
+        show(&measured.rows);
         if arguments.record {
-            store(room, &figures, arguments.machine.as_deref())?;
+            store(room, &measured, arguments.machine.as_deref())?;
         }
+        rows.extend(measured.rows);
         if room == SHEET_ROOM {
             sheet(arguments)?;
         }
@@ -101,7 +100,7 @@ fn in_turns(arguments: &Arguments, [old, new]: [&PathBuf; 2]) -> Result<ExitCode
             let program = if build == Build::Old { old } else { new };
             for room in rooms(arguments) {
                 println!("round {} of {}: {} bench {room}", round + 1, arguments.rounds, program.display());
-                pair.add(build, &Row::all(&measure(program, room, &arguments.rest)?)?)?;
+                pair.add(build, &measure(program, room, &arguments.rest)?.rows)?;
             }
         }
     }
@@ -109,7 +108,7 @@ fn in_turns(arguments: &Arguments, [old, new]: [&PathBuf; 2]) -> Result<ExitCode
     pair.report()
 }
 
-fn measure(program: &Path, room: &str, rest: &[String]) -> Result<Value> {
+fn measure(program: &Path, room: &str, rest: &[String]) -> Result<Record> {
     let figures = output(Command::new(program).args(["bench", room, "--json"]).args(rest))?;
     serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
 }
@@ -143,60 +142,66 @@ fn sheet(arguments: &Arguments) -> Result<()> {
 
 fn read(path: &Path) -> Result<Vec<Row>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let figures = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-    Row::all(&figures).with_context(|| path.display().to_string())
+    let record: Record = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(record.rows)
 }
 
-fn store(room: &str, figures: &Value, machine: Option<&str>) -> Result<()> {
-    let machine = machine.map_or_else(|| machine::name(figures["device"].as_str().unwrap_or("cpu")), str::to_string);
+fn store(room: &str, record: &Record, machine: Option<&str>) -> Result<()> {
+    let machine = machine.map_or_else(|| machine::name(&record.device), str::to_string);
     let path = tree::root().join("bench/record").join(machine).join(format!("{room}.json"));
     let folder = path.parent().context("a record has a folder")?;
     fs::create_dir_all(folder).with_context(|| tree::shown(folder))?;
-    fs::write(&path, format!("{figures:#}\n")).with_context(|| tree::shown(&path))?;
+    fs::write(&path, format!("{:#}\n", serde_json::to_value(record)?)).with_context(|| tree::shown(&path))?;
     println!("recorded in {}", tree::shown(&path));
     Ok(())
 }
 
 fn show(rows: &[Row]) {
-    let cells = |row: &Row| {
+    let mut table = Table::new([
+        ("name", Left),
+        ("median", Right),
+        ("spread", Right),
+        ("unit", Left),
+        ("of ceiling", Right),
+        ("peers (x: our factor)", Left),
+    ]);
+    for row in rows {
         let share = row.ceiling.map_or("-".into(), |ceiling| format!("{:.2}", row.median / ceiling));
-        let peers = row.peers.iter().map(|(peer, median)| match row.ratio(*median) {
-            Some(ratio) => format!("{peer} {median:.4} ({ratio:.2}x)"),
-            None => format!("{peer} {median:.4}"),
+        let peers = row.peers.iter().map(|peer| match ratio(row, peer.median) {
+            Some(ratio) => format!("{} {:.4} ({ratio:.2}x)", peer.name, peer.median),
+            None => format!("{} {:.4}", peer.name, peer.median),
         });
-        vec![
+        table.push([
             row.name.clone(),
             format!("{:.4}", row.median),
             format!("{:.4}", row.spread),
             row.unit.clone(),
             share,
             peers.collect::<Vec<_>>().join(", "),
-        ]
-    };
-    table::print(
-        &["name", "median", "spread", "unit", "of ceiling", "peers (x: our factor)"],
-        &rows.iter().map(cells).collect::<Vec<_>>(),
-    );
+        ]);
+    }
+    print!("{}", table.text());
 }
 
 fn compare(before: &[Row], now: &[Row]) -> Result<ExitCode> {
-    let changes = row::changes(before, now);
+    let changes = changes(before, now);
     if changes.is_empty() {
         bail!("the record has no row with a peer to compare with");
     }
-    let lost = |change: &row::Change| change.factor() < 1.0 - LOSS;
-    let cells = |change: &row::Change| {
-        vec![
+    let lost = |change: &Change| change.factor() < 1.0 - LOSS;
+    let mut table =
+        Table::new([("name", Left), ("peer", Left), ("before", Right), ("now", Right), ("change", Right), ("", Left)]);
+    for change in &changes {
+        table.push([
             change.row.to_string(),
             change.peer.to_string(),
             format!("{:.3}", change.before),
             change.now.map_or("-".into(), |now| format!("{now:.3}")),
             change.now.map_or("not measured".into(), |_| format!("{:+.1} %", (change.factor() - 1.0) * 100.0)),
             if lost(change) { "LOST" } else { "" }.into(),
-        ]
-    };
-    println!();
-    table::print(&["name", "peer", "before", "now", "change", ""], &changes.iter().map(cells).collect::<Vec<_>>());
+        ]);
+    }
+    print!("\n{}", table.text());
     let n_lost = changes.iter().filter(|change| lost(change)).count();
     println!("\n{} ratios compared, {n_lost} lost more than {:.0} %", changes.len(), LOSS * 100.0);
     Ok(ExitCode::from(if n_lost == 0 { 0 } else { 3 }))

@@ -28,7 +28,7 @@ mod shim;
 mod tally;
 mod test;
 
-use crate::table;
+use crate::table::{Align::Left, Align::Right, Table};
 use anyhow::{Result, bail};
 use outcome::Outcome;
 use std::process::ExitCode;
@@ -120,7 +120,7 @@ const STEPS: &[Step] = &[
 ];
 
 struct Report {
-    rows: Vec<Vec<String>>,
+    table: Table,
     passed: usize,
     failed: usize,
     skipped: usize,
@@ -131,15 +131,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list();
         return Ok(ExitCode::SUCCESS);
     }
-    let mut report = Report { rows: Vec::new(), passed: 0, failed: 0, skipped: 0 };
+    let table = Table::new([("step", Left), ("seconds", Right), ("result", Left), ("", Left)]);
+    let mut report = Report { table, passed: 0, failed: 0, skipped: 0 };
     for step in chosen(arguments)? {
         report.run(step);
         if report.failed > 0 && arguments.fail_fast {
             break;
         }
     }
-    println!();
-    table::print(&["step", "seconds", "result", ""], &report.rows);
+    print!("\n{}", report.table.text());
     println!("\n{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
     Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -164,7 +164,7 @@ impl Report {
         let colon = if detail.is_empty() { "" } else { ": " };
         println!("== {}: {seconds} s {word}{colon}{detail}", step.name);
         let first = detail.lines().next().unwrap_or_default();
-        self.rows.push(vec![step.name.into(), seconds, word.into(), first.into()]);
+        self.table.push([step.name.into(), seconds, word.into(), first.into()]);
     }
 }
 
@@ -180,7 +180,9 @@ fn chosen(arguments: &Arguments) -> Result<Vec<&'static Step>> {
 
 fn list() {
     let tier = |step: &Step| if step.tier == Tier::Always { "" } else { "--extended" }.to_string();
-    let rows: Vec<_> =
-        STEPS.iter().map(|step| vec![step.name.to_string(), step.about.to_string(), tier(step)]).collect();
-    table::print(&["step", "what it checks", ""], &rows);
+    let mut table = Table::new([("step", Left), ("what it checks", Left), ("", Left)]);
+    for step in STEPS {
+        table.push([step.name.to_string(), step.about.to_string(), tier(step)]);
+    }
+    print!("{}", table.text());
 }

@@ -10,6 +10,7 @@ mod front;
 mod golden;
 mod gpu_test;
 mod process;
+#[path = "../../crates/melisma/src/text/table.rs"]
 mod table;
 mod toolchain;
 mod tree;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use melisma_kernels::Buffer;
 
 use self::corpus::{Corpus, RATE};
+use super::forecast::id;
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
 use melisma::Existing;
@@ -94,7 +95,7 @@ fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
             build.peers.push(Peer { name: "soundfile+torchaudio+h5py".to_owned(), median: rate });
         }
     }
-    let realtime = walls.rate("dataset/build, times real time", "x", n * 10.0);
+    let realtime = walls.rate("dataset/build, times real time", "x", n * 10.0).with_id(id::MEL_BUILD);
     rows.splice(0..0, [build, realtime]);
     Ok(rows)
 }
@@ -157,7 +158,7 @@ fn merged(place: Place<'_>, corpus: &Corpus) -> Result<Row> {
     for path in shards.iter().chain([&output]) {
         let _ = std::fs::remove_file(path);
     }
-    Ok(of_times(times).rate("dataset/merge of shards", "GB/s", bytes as f64 / 1e9))
+    Ok(of_times(times).rate("dataset/merge of shards", "GB/s", bytes as f64 / 1e9).with_id(id::MERGE))
 }
 
 /// Threads that read and do nothing else.

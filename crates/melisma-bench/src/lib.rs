@@ -7,60 +7,40 @@ mod compare;
 mod dataset;
 mod first_call;
 mod folder;
-mod key;
+pub mod forecast;
 mod measure;
 mod mel;
 mod optimize;
 mod pack;
 mod peer;
+mod record;
 mod runtime;
 mod serve;
 pub mod sheet;
 mod snac;
 mod synth;
 
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 pub use compare::{Change, Comparison, better, compare};
-pub use key::Better;
 pub use measure::{Measured, Plan, measure};
 pub use peer::peer;
+pub use record::{Better, Peer, ROOMS, Record, Row};
+pub use serve::stand_in;
 
 use melisma::config::nearest;
+use melisma::format::read_text;
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::Machine;
 use melisma::text::table::{Align, Table};
 use melisma::{Error, Result};
 
-/// One figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The room and what was measured, e.g. `runtime/copy`.
-    pub name: String,
-    /// The unit of all figures of the row; it also determines whether more is better, see
-    /// [`better`].
-    pub unit: String,
-    /// The median of `n` runs.
-    pub median: f64,
-    /// The interquartile range divided by the median.
-    pub spread: f64,
-    /// The number of runs.
-    pub n: u64,
-    /// The best this machine could do, measured in the same run.
-    pub ceiling: Option<f64>,
-    /// The same work in other programs, measured in the same run.
-    #[serde(default)]
-    pub peers: Vec<Peer>,
-    /// The winner, if the row measures the best of several, such as the engine of an ONNX model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub winner: Option<String>,
-}
-
 impl Row {
     /// A single figure, not the median of many runs.
     pub fn single(name: impl Into<String>, unit: &str, median: f64) -> Self {
         Self {
+            id: None,
             name: name.into(),
             unit: unit.to_owned(),
             median,
@@ -71,31 +51,16 @@ impl Row {
             winner: None,
         }
     }
+
+    /// The row as one that programs find by `id`.
+    #[must_use]
+    pub fn with_id(self, id: &str) -> Self {
+        Self { id: Some(id.to_owned()), ..self }
+    }
 }
 
-/// Another program's figure for the same work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Peer {
-    /// The program.
-    pub name: String,
-    /// Its median, in the row's unit.
-    pub median: f64,
-}
-
-/// All rows of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// The machine, in words.
-    pub machine: String,
-    /// The device that was measured, `cpu` or `cuda:N`.
-    #[serde(default)]
-    pub device: String,
-    /// The figures.
-    pub rows: Vec<Row>,
-    /// What is missing, in words: peers that are not installed on this machine.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
+/// The largest file of a record.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The device and memory that a room measures on.
 #[derive(Debug, Clone, Copy)]
@@ -109,17 +74,9 @@ pub struct Place<'a> {
 /// Measures the rows of one room.
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
-/// The rooms that can be measured, by name.
-pub const ROOMS: &[(&str, Room)] = &[
-    ("runtime", runtime::rows),
-    ("snac", snac::rows),
-    ("mel", mel::rows),
-    ("dataset", dataset::rows),
-    ("pack", pack::rows),
-    ("synth", synth::rows),
-    ("optimize", optimize::rows),
-    ("serve", serve::rows),
-];
+/// The benches of [`ROOMS`], in the same order.
+const BENCHES: [Room; ROOMS.len()] =
+    [runtime::rows, snac::rows, mel::rows, dataset::rows, pack::rows, synth::rows, optimize::rows, serve::rows];
 
 /// Parts of rooms that can be measured alone, by the beginning of their rows' names.
 fn parts() -> impl Iterator<Item = (&'static str, Room)> {
@@ -133,7 +90,7 @@ fn parts() -> impl Iterator<Item = (&'static str, Room)> {
 /// A room is unknown, which is checked before anything is measured; or a room fails.
 pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     let chosen: Vec<Room> = match rooms {
-        [] => ROOMS.iter().map(|(_, room)| *room).collect(),
+        [] => BENCHES.to_vec(),
         _ => rooms.iter().map(|name| find(name)).collect::<Result<_>>()?,
     };
     let mut rows = Vec::new();
@@ -150,7 +107,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
 }
 
 fn find(name: &str) -> Result<Room> {
-    let known = || ROOMS.iter().copied().chain(parts());
+    let known = || ROOMS.into_iter().zip(BENCHES).chain(parts());
     known().find(|(known, _)| *known == name).map(|(_, room)| room).ok_or_else(|| {
         let names = || known().map(|(known, _)| known);
         let hint = match nearest(name, names()) {
@@ -162,6 +119,17 @@ fn find(name: &str) -> Result<Room> {
 }
 
 impl Record {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not a record.
+    pub fn open(path: &Path) -> Result<Self> {
+        serde_json::from_str(&read_text(path, MAX_BYTES)?).map_err(|error| {
+            Error::corrupt(format!("{}: this is not a bench record: {error}", path.display()))
+                .with_hint("records come from `melisma bench -o FILE`")
+        })
+    }
+
     /// One line per row.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);

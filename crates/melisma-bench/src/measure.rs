@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::record::{median_and_spread, quantile};
 use melisma::{Error, Result};
 
 /// How long live streams run.
@@ -70,30 +71,19 @@ pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
 }
 
 /// The median of `times`.
-pub(super) fn of_times(mut times: Vec<f64>) -> Measured {
-    times.sort_by(f64::total_cmp);
+pub(super) fn of_times(times: Vec<f64>) -> Measured {
+    let (median, spread) = median_and_spread(&times);
     // A clock that does not advance would give an infinite rate.
-    let median = quantile(&times, 0.5).max(1e-12);
-    let spread = (quantile(&times, 0.75) - quantile(&times, 0.25)) / median;
-    Measured { median, spread, n: times.len() as u64 }
-}
-
-/// The value at `share` of the sorted `times`, interpolated linearly.
-pub(super) fn quantile(times: &[f64], share: f64) -> f64 {
-    let place = share * (times.len() - 1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    times[low] + (times[high] - times[low]) * place.fract()
+    Measured { median: median.max(1e-12), spread, n: times.len() as u64 }
 }
 
 /// Rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
 pub(super) fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<super::Row> {
-    let measured: Measured = of_times(times.to_vec());
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let measured = of_times(times.to_vec());
     let row = |(label, share): &(&str, f64)| super::Row {
         name: format!("{name} {label}"),
         unit: "ms".to_owned(),
-        median: 1e3 * quantile(&sorted, *share),
+        median: 1e3 * quantile(times, *share),
         ..measured.seconds("")
     };
     shares.iter().map(row).collect()

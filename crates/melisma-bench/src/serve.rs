@@ -18,13 +18,15 @@ mod overload;
 mod report;
 mod script;
 mod speech;
+pub mod stand_in;
 mod stream;
 mod subject;
 mod synth;
 
 use tokio::runtime::Runtime;
 
-use super::measure::{live_time, of_times, quantile, quantiles, setting};
+use super::measure::{live_time, of_times, quantiles, setting};
+use super::record::quantile;
 use super::snac::{codes, frame_time, model_folder};
 use super::{Peer, Place, Room, Row};
 use melisma::runtime::device::Device;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use melisma_kernels::{Budget, Cpu, Device};
 
-use super::measure::{live_time, of_times, quantile};
+use super::measure::{live_time, of_times};
 pub(super) use file::model_folder;
 
 use super::folder::Folder;
@@ -151,12 +151,7 @@ pub(super) fn frame_time(config: &Config) -> Duration {
 }
 
 /// The median and 99th percentile of `times` as two rows.
-fn quantiles(name: &str, times: &[Duration]) -> [Row; 2] {
-    let milliseconds: Vec<f64> = times.iter().map(|time| 1e3 * time.as_secs_f64()).collect();
-    let measured = of_times(milliseconds.clone());
-    let mut sorted = milliseconds;
-    sorted.sort_by(f64::total_cmp);
-    let row = |name: String, median| Row { name, median, ..measured.seconds("") };
-    [row(format!("{name} p50"), measured.median), row(format!("{name} p99"), quantile(&sorted, 0.99))]
-        .map(|row| Row { unit: "ms".to_owned(), ..row })
+fn quantiles(name: &str, times: &[Duration]) -> Vec<Row> {
+    let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+    measure::quantiles(name, &seconds, &[("p50", 0.5), ("p99", 0.99)])
 }

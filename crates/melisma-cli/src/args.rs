@@ -247,8 +247,7 @@ pub struct BenchArgs {
 }
 
 fn rooms() -> String {
-    let names: Vec<&str> = melisma_bench::ROOMS.iter().map(|(name, _)| *name).collect();
-    format!("Any of {}; all when left out", names.join(", "))
+    format!("Any of {}; all when left out", melisma_bench::ROOMS.join(", "))
 }
 
 /// Commands below `bench`.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use melisma::format::read_text;
 use melisma::output;
 use melisma::runtime::{device, thread};
 use melisma::{Error, ErrorKind, Result};
@@ -12,8 +11,6 @@ use serde_json::json;
 
 use crate::args::{BenchArgs, BenchCommand};
 use crate::session::Session;
-
-const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
     match &args.command {
@@ -48,7 +45,7 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
     let _span = tracing::info_span!("compare").entered();
-    let comparison = bench::compare(&read(old)?, &read(new)?)?;
+    let comparison = bench::compare(&Record::open(old)?, &Record::open(new)?)?;
     let json = json!({
         "rows": comparison.changes, "missing": comparison.missing, "added": comparison.added,
         "passed": comparison.check().is_ok(),
@@ -74,11 +71,4 @@ fn sheet(session: &Session, picture: Option<&Path>) -> Result<()> {
             Err(Error::new(ErrorKind::Check, format!("{}: {:.2} {}", figure.name, figure.value, figure.unit)))
         }
     }
-}
-
-fn read(path: &Path) -> Result<Record> {
-    serde_json::from_str(&read_text(path, MAX_RECORD_BYTES)?).map_err(|error| {
-        Error::corrupt(format!("{}: this is not a bench record: {error}", path.display()))
-            .with_hint("records come from `melisma bench -o FILE`")
-    })
 }

@@ -23,11 +23,13 @@ mod remedy;
 mod run;
 mod serve;
 mod session;
+mod settings;
 mod show;
 mod synth;
 mod terminal;
 mod trace_file;
 mod unpack;
+mod variable;
 
 use std::process::ExitCode;
 

@@ -30,7 +30,7 @@ const DEFAULT_MODEL: &str = "builtin:mini24";
 pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let key = read_key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
     let guard = Guard { key, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
-    let is_quiet = session.config.quiet.value;
+    let is_quiet = session.settings.quiet.value;
     let log = Log::new(move |line| {
         if !is_quiet {
             terminal::say(line);
@@ -112,7 +112,7 @@ fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
             .with_hint("name the codec that the language model was trained with, as in --model snac_24khz/"));
     }
     let key = read_key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
-    Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.config)? }).map(Some)
+    Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.upstream)? }).map(Some)
 }
 
 /// The key of the file, or of the environment; never of an argument, which other users could see.

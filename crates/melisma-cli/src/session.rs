@@ -7,20 +7,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use melisma::Existing;
-use melisma::config::Config;
-use melisma::config::{self, Environment, Sources};
+use melisma::config::{self, Config, Entry, Environment, Layers, Section, Sources};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{self, Needed, Reservation, Space};
 use melisma::text::size;
 use melisma::trace::{Collector, Detail, Nvtx};
 use melisma::{Context, Error, ErrorKind, Remedy, Result};
+use melisma_server::upstream;
 use serde_json::Value;
 
 use crate::args::{Globals, Paths};
 use crate::input::Input;
+use crate::settings::Settings;
 use crate::trace_file::TraceFile;
-use crate::{answer, interrupt, terminal};
+use crate::{answer, interrupt, terminal, variable};
 
 /// The exit code of a command that finished but skipped some inputs.
 const REFUSED: u8 = 1;
@@ -36,6 +37,8 @@ pub enum Format {
 
 pub struct Session {
     pub config: Config,
+    pub settings: Settings,
+    pub upstream: upstream::Config,
     pub existing: Existing,
     pub collector: Collector,
     format: Format,
@@ -56,23 +59,27 @@ impl Session {
             .with_file(globals.config.clone())
             .with_environment(environment)
             .with_flags(globals.settings());
-        let config = Config::load(&sources)?;
+        let layers = Layers::read(&sources)?;
+        let config = Config::of(&layers)?;
+        let (settings, upstream): (Settings, _) = (layers.section()?, layers.section()?);
         if let Some(directory) = &config.cache_dir.value {
             device::cuda::set_cache_directory(directory.clone());
         }
         if !globals.print_config {
-            paths.protect(&config)?;
+            paths.protect(&config, &settings)?;
         }
         let existing = if globals.force { Existing::Replace } else { Existing::Refuse };
         let collector = collector();
         let trace = match globals.print_config {
             true => TraceFile::none(&collector),
-            false => TraceFile::open(&collector, &config.trace, existing)?,
+            false => TraceFile::open(&collector, &settings.trace, existing)?,
         };
         interrupt::watch(trace.clone())?;
         let format = if globals.json { Format::Json } else { Format::Text };
         let session = Self {
             config,
+            settings,
+            upstream,
             existing,
             collector,
             format,
@@ -82,10 +89,15 @@ impl Session {
             code: AtomicU8::new(0),
             trace,
         };
-        if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
+        if session.settings.trace.value.is_some() || session.settings.profile_table.value || wants_nvtx() {
             session.collect()?;
         }
         Ok(session)
+    }
+
+    /// Every setting with its value and origin.
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        [self.config.entries(), self.settings.entries(), self.upstream.entries()].concat()
     }
 
     /// Starts collecting spans; until then they cost nothing.
@@ -93,7 +105,7 @@ impl Session {
         if self.is_collecting.swap(true, Relaxed) {
             return Ok(());
         }
-        let detail = if self.config.profile_kernels.value { Detail::Kernels } else { Detail::Graphs };
+        let detail = if self.settings.profile_kernels.value { Detail::Kernels } else { Detail::Graphs };
         self.collector.time_devices(detail);
         self.collector.set_threads(self.config.threads.value.count());
         self.collector.install()
@@ -155,7 +167,7 @@ impl Session {
     /// added.
     pub fn print(&self, device: impl ToString, text: impl FnOnce() -> String, mut json: Value) -> Result<()> {
         match self.format {
-            Format::Text if self.config.quiet.value => Ok(()),
+            Format::Text if self.settings.quiet.value => Ok(()),
             Format::Text => terminal::print(&text()),
             Format::Json => {
                 json["device"] = device.to_string().into();
@@ -176,7 +188,7 @@ impl Session {
 
     /// Warns about environment variables that look like ours but that nothing reads.
     pub fn warn_of_misspelt_variables(&self) {
-        for (name, meant) in Environment::process().misspelt() {
+        for (name, meant) in variable::misspelt(&Environment::process()) {
             let name = terminal::one_line(name);
             self.say(&format!("warning: the environment variable {name} is not read\nhint: did you mean {meant}?"));
         }
@@ -234,7 +246,7 @@ impl Session {
 
     /// Prints `text` on stderr unless quiet.
     pub fn say(&self, text: &str) {
-        if !self.config.quiet.value {
+        if !self.settings.quiet.value {
             terminal::say(text);
         }
     }
@@ -242,19 +254,19 @@ impl Session {
     /// Whether progress may be drawn.
     pub fn has_audience(&self) -> bool {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        !self.config.quiet.value && !is_dumb && io::stderr().is_terminal()
+        !self.settings.quiet.value && !is_dumb && io::stderr().is_terminal()
     }
 
     /// Writes the trace and prints the requested tables, even if the command failed.
     pub fn finish(&self) -> Result<()> {
-        if self.config.profile_table.value {
-            let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
-            terminal::say(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
+        if self.settings.profile_table.value {
+            let report = self.collector.report();
+            terminal::say(report.text(self.settings.profile_sort.value, self.settings.rows()).trim_end());
             if let Some(line) = self.context.get().and_then(|context| gpu_line(context.device())) {
                 terminal::say(&line);
             }
         }
-        if self.config.verbose.value {
+        if self.settings.verbose.value {
             terminal::say(self.memory_summary().trim_end());
         }
         self.trace.write()

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use melisma::{Ran, Sandbox};
-use melisma_server::upstream::stand_in::{Script, StandIn};
+use melisma_bench::stand_in::{Script, StandIn};
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 

@@ -1,6 +1,7 @@
 //! `Config`: the settings of a profile, a file and the environment.
 
-use melisma::config::Config;
+use melisma::config::{self, Config, Entry, Layers, Section, Sources};
+use melisma_server::upstream;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -15,6 +16,21 @@ use crate::{array, settings};
 #[pyclass(name = "Config", module = "melisma", frozen)]
 pub struct PyConfig {
     pub config: Config,
+    upstream: upstream::Config,
+}
+
+impl PyConfig {
+    fn load(sources: &Sources) -> PyResult<Self> {
+        let load = || {
+            let layers = Layers::read(sources)?;
+            Ok(Self { config: Config::of(&layers)?, upstream: layers.section()? })
+        };
+        load().map_err(raise)
+    }
+
+    fn entries(&self) -> Vec<Entry<'_>> {
+        [self.config.entries(), self.upstream.entries()].concat()
+    }
 }
 
 #[pymethods]
@@ -27,8 +43,7 @@ impl PyConfig {
         config: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let sources = settings::sources(profile, config, memory_limit)?;
-        Ok(Self { config: Config::load(&sources).map_err(raise)? })
+        Self::load(&settings::sources(profile, config, memory_limit)?)
     }
 
     /// The settings under a profile.
@@ -40,7 +55,7 @@ impl PyConfig {
     ///     The settings.
     #[staticmethod]
     fn load_with_profile(name: &str) -> PyResult<Self> {
-        Ok(Self { config: Config::load_with_profile(name).map_err(raise)? })
+        Self::load(&settings::sources(Some(name), None, None)?)
     }
 
     /// All settings.
@@ -48,7 +63,7 @@ impl PyConfig {
     /// Returns:
     ///     The value of each key, and where it came from.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        array::parsed(py, &self.config.json().to_string())
+        array::parsed(py, &config::json(self.entries()).to_string())
     }
 
     /// The value of a key.
@@ -58,6 +73,6 @@ impl PyConfig {
     }
 
     fn __repr__(&self) -> String {
-        self.config.table().text()
+        config::table(self.entries()).text()
     }
 }

@@ -17,7 +17,6 @@ mod config;
 mod dataset;
 mod element;
 mod error;
-mod figure;
 mod local;
 mod mel;
 mod memory;
@@ -54,8 +53,6 @@ mod _melisma {
     use crate::config::PyConfig;
     #[pymodule_export]
     use crate::dataset::{PyBuilder, PyInputs, columns, merge_shards};
-    #[pymodule_export]
-    use crate::figure::rust_seconds;
     #[pymodule_export]
     use crate::mel::{PyTransform, keys, presets};
     #[pymodule_export]

@@ -1,8 +1,9 @@
 //! The device, its queue and its memory.
 
 use melisma::Context;
-use melisma::config::Config;
+use melisma::config::{Config, Layers};
 use melisma::lock::Mutex;
+use melisma_server::upstream;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -12,6 +13,7 @@ use crate::settings;
 /// Where work runs.
 pub struct Place {
     pub config: Config,
+    pub upstream: upstream::Config,
     pub context: Context,
 }
 
@@ -33,8 +35,9 @@ impl Place {
             sources.flags.push(("threads", "threads", threads.to_string()));
         }
         let open = || {
-            let config = Config::load(&sources)?;
-            Ok(Self { context: Context::of(&config)?, config })
+            let layers = Layers::read(&sources)?;
+            let config = Config::of(&layers)?;
+            Ok(Self { context: Context::of(&config)?, upstream: layers.section()?, config })
         };
         py.detach(open).map_err(raise)
     }

@@ -121,7 +121,7 @@ pub fn serve(
     let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
     let of = |url: String| {
         let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;
-        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.config)? })
+        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.upstream)? })
     };
     let upstream = upstream.map(of).transpose().map_err(raise)?;
     let settings = Settings {

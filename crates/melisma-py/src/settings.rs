@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use melisma::Error;
-use melisma::config::{Environment, KEYS, Sources, nearest};
+use melisma::config::{Config, Environment, Section, Sources, nearest};
+use melisma_server::upstream;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -50,12 +51,13 @@ fn add(sources: &mut Sources, settings: &Bound<'_, PyDict>) -> PyResult<()> {
 /// The whole name of a key.
 pub fn known(key: &str) -> melisma::Result<&'static str> {
     let short = |known: &'static str| known.strip_prefix(SECTION).and_then(|rest| rest.strip_prefix('.'));
-    let found = KEYS.iter().copied().find(|known| *known == key || short(known) == Some(key));
+    let keys = || Config::KEYS.iter().chain(upstream::Config::KEYS).copied();
+    let found = keys().find(|known| *known == key || short(known) == Some(key));
     found.ok_or_else(|| {
         let error = Error::invalid(format!("config: the key `{key}` does not exist"));
-        match nearest(key, KEYS.iter().map(|known| short(known).unwrap_or(known))) {
+        match nearest(key, keys().map(|known| short(known).unwrap_or(known))) {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error.with_hint(format!("the keys are {}", KEYS.join(", "))),
+            None => error.with_hint(format!("the keys are {}", keys().collect::<Vec<_>>().join(", "))),
         }
     })
 }

@@ -8,13 +8,12 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use client::stand_in::{Ending, Script, StandIn};
 use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
 use melisma::audio::Clip;
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::config::Config;
 use melisma::snac::Noise;
 use melisma::snac::tokens::to_orpheus;
-use melisma_server::upstream::stand_in::{Ending, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
 use melisma_server::{Log, Settings};
 use serde_json::json;
@@ -32,7 +31,7 @@ struct Stage {
 impl Stage {
     fn new(script: Script, limits: Limits) -> Self {
         let stand_in = StandIn::start(move |_| script.clone()).unwrap();
-        let settings_of = upstream::Settings::new(&stand_in.url(), &Config::default()).unwrap();
+        let settings_of = upstream::Settings::new(&stand_in.url(), &upstream::Config::default()).unwrap();
         let upstream = Upstream::new(upstream::Settings { limits, key: Some(KEY.to_owned()), ..settings_of }).unwrap();
         let events = Arc::<Mutex<String>>::default();
         let seen = Arc::clone(&events);

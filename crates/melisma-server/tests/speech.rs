@@ -8,17 +8,16 @@ use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use client::stand_in::{Ending, Gate, Script, StandIn};
 use client::{Answer, Fixture, MODEL, base64, codes, read_head, request, samples, settings, unpack, until};
 use melisma::Device;
 use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{self, Clip};
-use melisma::config::Config;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{Format, Reader, to_orpheus};
 use melisma::snac::{Codes, EncodeEngine, EngineOptions, Noise};
 use melisma::synth::{BusConfig, Length, Performance, Setup, Style, compose};
-use melisma_server::upstream::stand_in::{Ending, Gate, Script, StandIn};
 use melisma_server::upstream::{self, Limits, Upstream};
 use melisma_server::{Guard, Log, Settings};
 use serde_json::{Value, json};
@@ -76,7 +75,8 @@ fn quick() -> Limits {
 
 /// A server with an upstream.
 fn server_at(url: &str, limits: Limits) -> Fixture {
-    let settings_of = upstream::Settings { limits, ..upstream::Settings::new(url, &Config::default()).unwrap() };
+    let settings_of =
+        upstream::Settings { limits, ..upstream::Settings::new(url, &upstream::Config::default()).unwrap() };
     Fixture::start(16, Settings { upstream: Some(Upstream::new(settings_of).unwrap()), ..settings() })
 }
 
@@ -393,7 +393,7 @@ fn foreign_tokens_within_audio_are_skipped_and_counted() {
 #[test]
 fn the_key_of_the_client_stays_here() {
     let stand_in = StandIn::start(|_| Script::of(TOKENS[..70].to_vec())).unwrap();
-    let mut of = upstream::Settings::new(&stand_in.url(), &Config::default()).unwrap();
+    let mut of = upstream::Settings::new(&stand_in.url(), &upstream::Config::default()).unwrap();
     of.key = Some("theirs".to_owned());
     let events = Arc::<Mutex<String>>::default();
     let seen = Arc::clone(&events);

@@ -3,11 +3,10 @@
 //! A line of the table has our median, the two best of the row's peers, the factor over the best,
 //! and the command that measures the row again.
 
-use super::key;
-use super::row::Row;
+use super::ratio::ratio;
+use super::record::{Record, Row};
 use crate::tree;
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use std::fs;
 
 pub const PAGE: &str = "README.md";
@@ -91,7 +90,7 @@ pub fn fill(page: &str, read: impl Fn(&str) -> Result<String>) -> Result<String>
     for (place, words) in &SHARES {
         let (record, row) = place.find(&read)?;
         ensure!(row.unit == "%", "{}: `{}` is in {}, not in %", place.path(), place.row, row.unit);
-        text += &format!("- {} % {words}:\n  `{}`\n", share(row.median), place.command(&record)?);
+        text += &format!("- {} % {words}:\n  `{}`\n", share(row.median), place.command(&record));
     }
     Ok(format!("{text}\n{END}{after}"))
 }
@@ -102,32 +101,24 @@ impl Place {
     }
 
     /// The record and the row.
-    fn find(&self, read: impl Fn(&str) -> Result<String>) -> Result<(Value, Row)> {
+    fn find(&self, read: impl Fn(&str) -> Result<String>) -> Result<(Record, Row)> {
         let path = self.path();
-        let record: Value = serde_json::from_str(&read(&path)?).with_context(|| path.clone())?;
-        let rows = Row::all(&record).with_context(|| path.clone())?;
-        let row = rows.into_iter().find(|row| key::current(&row.name) == self.row);
+        let record: Record = serde_json::from_str(&read(&path)?).with_context(|| path.clone())?;
+        let row = record.rows.iter().find(|row| row.name == self.row).cloned();
         Ok((record, row.with_context(|| format!("{path} has no row `{}`", self.row))?))
     }
 
-    /// `cpu` or `cuda`.
-    fn device<'a>(&self, record: &'a Value) -> Result<&'a str> {
-        let device = record["device"].as_str().with_context(|| format!("{} has no `device`", self.path()))?;
-        Ok(device.split(':').next().unwrap_or_default())
-    }
-
-    fn command(&self, record: &Value) -> Result<String> {
-        Ok(format!("melisma bench {} --device {}", self.room, self.device(record)?))
+    fn command(&self, record: &Record) -> String {
+        format!("melisma bench {} --device {}", self.room, device(record))
     }
 
     /// `2 cores`, or the GPU that the record's folder is named after.
-    fn machine(&self, record: &Value) -> Result<String> {
-        if self.device(record)? != "cpu" {
+    fn machine(&self, record: &Record) -> Result<String> {
+        if device(record) != "cpu" {
             let folder = self.record.split('/').next().unwrap_or_default();
             return Ok(folder.to_uppercase().replace('-', " "));
         }
-        let words = record["machine"].as_str().unwrap_or_default();
-        let cores = words.rsplit_once('(').and_then(|(_, rest)| rest.split_once(','));
+        let cores = record.machine.rsplit_once('(').and_then(|(_, rest)| rest.split_once(','));
         Ok(cores.with_context(|| format!("{}: `machine` does not tell the cores", self.path()))?.0.to_string())
     }
 }
@@ -137,7 +128,7 @@ impl Line {
         let (record, row) = self.place.find(read)?;
         let path = self.place.path();
         let mut peers: Vec<_> =
-            row.peers.iter().filter_map(|(name, median)| Some((name, *median, row.ratio(*median)?))).collect();
+            row.peers.iter().filter_map(|peer| Some((&peer.name, peer.median, ratio(&row, peer.median)?))).collect();
         peers.sort_by(|a, b| a.2.total_cmp(&b.2));
         let (_, _, factor) = peers.first().with_context(|| format!("{path}: `{}` has no peer", row.name))?;
         let shown: Vec<_> =
@@ -149,9 +140,14 @@ impl Line {
             number(row.median),
             if row.unit == "x" { "x realtime" } else { &row.unit },
             shown.join(", "),
-            self.place.command(&record)?,
+            self.place.command(&record),
         ))
     }
+}
+
+/// `cpu` or `cuda`.
+fn device(record: &Record) -> &str {
+    record.device.split(':').next().unwrap_or_default()
 }
 
 /// Three digits or more: `1.61`, `30.4`, `2,024`.

@@ -1,7 +1,7 @@
 //! Two builds of `melisma`, measured in turns, so that a slowdown of the machine affects both.
 
-use super::row::{Row, gain};
-use crate::table;
+use super::record::{Row, direction, gain, median_and_spread};
+use crate::table::{Align::Left, Align::Right, Table};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -54,61 +54,43 @@ impl Pair {
 
     /// Prints one line per row and the verdict; the exit code is 3 if a row is slower.
     pub fn report(&self) -> Result<ExitCode> {
-        let mut cells = Vec::new();
+        let mut table = Table::new([
+            ("name", Left),
+            ("old", Right),
+            ("new", Right),
+            ("unit", Left),
+            ("gain", Right),
+            ("spread", Right),
+            ("", Left),
+        ]);
         let (mut n_slower, mut n_compared) = (0, 0);
-        for (name, series) in &self.rows {
-            let [old, new] = series.rounds.each_ref().map(|rounds| Figure::of(rounds));
-            let (Some(old), Some(new)) = (old, new) else {
-                cells.push(vec![
-                    name.clone(),
-                    "-".into(),
-                    "-".into(),
-                    series.unit.clone(),
-                    "-".into(),
-                    "one build only".into(),
-                ]);
+        for (name, Series { unit, rounds }) in &self.rows {
+            if rounds.iter().any(Vec::is_empty) {
+                let [none, unit] = ["-", unit].map(String::from);
+                let why = "one build only".to_owned();
+                table.push([name.clone(), none.clone(), none.clone(), unit, none.clone(), none, why]);
                 continue;
-            };
-            let gain = gain(&series.unit, old.median, new.median).with_context(|| format!("row `{name}`"))?;
-            let spread = old.spread.max(new.spread);
+            }
+            let [(old, old_spread), (new, new_spread)] = rounds.each_ref().map(|rounds| median_and_spread(rounds));
+            let better = direction(unit).with_context(|| format!("row `{name}`: unknown unit `{unit}`"))?;
+            let gain = gain(better, old, new);
+            let spread = old_spread.max(new_spread);
             let slower = gain < -(LOSS + spread);
             n_compared += 1;
             n_slower += usize::from(slower);
-            cells.push(vec![
+            table.push([
                 name.clone(),
-                format!("{:.4}", old.median),
-                format!("{:.4}", new.median),
-                series.unit.clone(),
+                format!("{old:.4}"),
+                format!("{new:.4}"),
+                unit.clone(),
                 format!("{:+.1} %", 100.0 * gain),
                 format!("{:.1} %", 100.0 * spread),
                 if slower { "SLOWER" } else { "" }.into(),
             ]);
         }
-        table::print(&["name", "old", "new", "unit", "gain", "spread", ""], &cells);
+        print!("{}", table.text());
         println!("\n{n_compared} rows compared, {n_slower} slower by more than {:.0} % and the spread", 100.0 * LOSS);
         Ok(ExitCode::from(if n_slower == 0 { 0 } else { 3 }))
-    }
-}
-
-/// A median over rounds, and the interquartile range divided by it.
-#[derive(Debug, PartialEq)]
-struct Figure {
-    median: f64,
-    spread: f64,
-}
-
-impl Figure {
-    fn of(rounds: &[f64]) -> Option<Self> {
-        let mut sorted = rounds.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        let at = |share: f64| {
-            let place = share * last as f64;
-            let (low, part) = (place.floor() as usize, place.fract());
-            sorted[low] * (1.0 - part) + sorted[(low + 1).min(last)] * part
-        };
-        let median = at(0.5);
-        Some(Self { median, spread: (at(0.75) - at(0.25)) / median.abs().max(f64::MIN_POSITIVE) })
     }
 }
 
@@ -121,8 +103,8 @@ mod tests {
         let mut pair = Pair::default();
         for (build, medians) in [(Build::Old, old), (Build::New, new)] {
             for median in medians {
-                let row = json!({ "name": "a", "unit": unit, "median": median, "spread": 0.0 });
-                pair.add(build, &Row::all(&json!({ "rows": [row] })).unwrap()).unwrap();
+                let row = json!({ "name": "a", "unit": unit, "median": median, "spread": 0.0, "n": 1 });
+                pair.add(build, &[serde_json::from_value(row).unwrap()]).unwrap();
             }
         }
         pair.report().unwrap()
@@ -147,12 +129,5 @@ mod tests {
     #[test]
     fn builds_take_turns_at_being_first() {
         assert!(order(0) == [Build::Old, Build::New] && order(1) == [Build::New, Build::Old]);
-    }
-
-    #[test]
-    fn the_spread_is_the_interquartile_range() {
-        let figure = Figure::of(&[5.0, 1.0, 2.0, 4.0, 3.0]).unwrap();
-        assert_eq!(figure, Figure { median: 3.0, spread: 2.0 / 3.0 });
-        assert_eq!(Figure::of(&[]), None);
     }
 }

@@ -8,7 +8,8 @@ mod log;
 
 use super::outcome::Outcome;
 use crate::process::exchange;
-use crate::{table, tree, venv};
+use crate::table::{Align::Left, Align::Right, Table};
+use crate::{tree, venv};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -39,7 +40,13 @@ pub fn check() -> Result<Outcome> {
         let text = sources.get(&result.source).and_then(Value::as_str).unwrap_or_default();
         judge(result, text, &mut rows, &mut wrong);
     }
-    table::print(&["file", "kernel", "arch", "registers", "shared", "stack", "spill", "budget"], &rows);
+    let [registers, shared, stack, spill] = ["registers", "shared", "stack", "spill"].map(|name| (name, Right));
+    let left = |name| (name, Left);
+    let mut table =
+        Table::new([left("file"), left("kernel"), left("arch"), registers, shared, stack, spill, left("budget")]);
+    let n_kernels = rows.len() / ARCHITECTURES.len();
+    rows.into_iter().for_each(|row| table.push(row));
+    print!("{}", table.text());
     if !wrong.is_empty() {
         println!();
         for line in &wrong {
@@ -47,7 +54,7 @@ pub fn check() -> Result<Outcome> {
         }
         bail!("{} problems; the first: {}", wrong.len(), wrong[0].lines().next().unwrap_or_default());
     }
-    Ok(Outcome::Counted(format!("{} kernels in {} files", rows.len() / ARCHITECTURES.len(), sources.len())))
+    Ok(Outcome::Counted(format!("{n_kernels} kernels in {} files", sources.len())))
 }
 
 /// One file compiled for one architecture.
@@ -59,7 +66,7 @@ struct Compiled {
     log: String,
 }
 
-fn judge(result: &Compiled, text: &str, rows: &mut Vec<Vec<String>>, wrong: &mut Vec<String>) {
+fn judge(result: &Compiled, text: &str, rows: &mut Vec<[String; 8]>, wrong: &mut Vec<String>) {
     let Compiled { source, architecture, .. } = result;
     if let Some(failure) = &result.failure {
         wrong.push(format!("{source}: does not compile for {architecture}\n{failure}"));
@@ -74,7 +81,7 @@ fn judge(result: &Compiled, text: &str, rows: &mut Vec<Vec<String>>, wrong: &mut
     }
     for usage in usages {
         let budget = budget::find(text, &usage.kernel);
-        rows.push(vec![
+        rows.push([
             source.rsplit('/').next().unwrap_or(source).into(),
             usage.kernel.clone(),
             architecture.clone(),

@@ -2,6 +2,7 @@
 //! Python, and its stubs are compared with it; the release wheel with torch.
 
 use super::outcome::Outcome;
+use crate::executable::executables;
 use crate::process::{output, run, works};
 use crate::{front, tree, venv};
 use anyhow::{Context, Result, ensure};
@@ -156,7 +157,10 @@ pub fn check_long() -> Result<Outcome> {
         command.current_dir(&wheels).env("TEST_CALLS", "100000").env("TEST_TORCHAUDIO", &torchaudio);
         run(command.env("PYTHONDONTWRITEBYTECODE", "1"))?;
     }
+    let rust = executables(&["bench", "--no-run", "-p", "melisma-py", "--bench", "rust_seconds"])?;
+    let rust = rust.first().context("melisma-py has no bench")?;
     let mut figures = Command::new(&python);
+    figures.env("RUST_SECONDS", &rust.path);
     figures.arg(source.join("bench/figures.py")).current_dir(&wheels).env("TEST_TORCHAUDIO", &torchaudio);
     run(&mut figures)?;
     Ok(Outcome::Passed)

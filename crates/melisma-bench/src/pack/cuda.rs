@@ -10,6 +10,7 @@ use melisma_kernels::rans::{Batch, Job, Lens, Segments};
 use melisma_kernels::{Buffer, Isa, Queue};
 
 use super::{Figures, PEERS, beside, check, speed};
+use crate::forecast::id;
 use crate::measure::of_times;
 use crate::{Measured, Peer, Place, Row, peer};
 use melisma::pack::{self, Decoder, Encoder, Header, Layout, Loader, Options, SEGMENT, TensorEntry};
@@ -194,7 +195,7 @@ impl Bench<'_> {
         row.peers.push(Peer { name: "device copy".to_owned(), median: gigabytes / copied.median });
         let size = Row { unit: "share".to_owned(), median: ratio, spread: 0.0, n: 1, ..row.clone() };
         let size = Row { name: format!("{name}: size"), peers: Vec::new(), ..size };
-        Ok(vec![row, size])
+        Ok(vec![if matrix.entry.dtype == "BF16" { row.with_id(id::UNPACK) } else { row }, size])
     }
 
     fn nvcomp(&self, matrix: &Matrix, times: usize) -> Vec<Peer> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use melisma_kernels::Isa;
 
 use super::{Figures, beside, check};
+use crate::forecast::id;
 use crate::{Peer, Plan, Row, measure};
 use melisma::Result;
 use melisma::pack::{Decoder, Encoder, Header, Layout, Split, Tile};
@@ -71,6 +72,7 @@ fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
     Some((number, items.get(number)?))
 }
 
+/// Encoding and decoding by turns.
 pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<Row>> {
     let tiles = Tiles::of(source)?;
     let gigabytes = tiles.len as f64 / 1e9;
@@ -99,7 +101,11 @@ pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<R
     }
     outcome?;
     rows.extend(on_two(name, &tiles, gigabytes)?);
-    Ok(rows)
+    if tiles.split != Split::BrainFloat16 {
+        return Ok(rows);
+    }
+    let ids = [id::PACK, id::UNPACK].into_iter().cycle();
+    Ok(rows.into_iter().zip(ids).map(|(row, id)| row.with_id(id)).collect())
 }
 
 /// Decodes the tiles of a source on `threads` threads.

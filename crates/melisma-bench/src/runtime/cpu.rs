@@ -7,6 +7,7 @@ use melisma_kernels::matmul::{Chunk, Matmul};
 use melisma_kernels::{Budget, Cpu, Device, Space, convert};
 
 use super::noise;
+use crate::record::quantile;
 use crate::{Measured, Peer, Place, Plan, Row, measure};
 use melisma::{Error, ErrorKind, Result};
 
@@ -35,18 +36,16 @@ fn matmul(cpu: Cpu, shape: Matmul) -> Result<Row> {
     let (a, b) = (noise(shape.m * shape.k), noise(shape.k * shape.n));
     let mut c = vec![0f32; shape.m * shape.n];
     // The ceiling follows the clock frequency, so it is measured in the same run.
-    let mut peaks = Vec::new();
     let mut outcome = Ok(());
     let measured = measure(Plan::default(), || {
         outcome = plan.run(&queue, a[..].into(), b[..].into(), c[..].as_mut().into());
     });
     outcome?;
-    (0..5).for_each(|_| peaks.push(ceiling::flops(cpu.isa)));
-    peaks.sort_by(f64::total_cmp);
+    let peaks: Vec<f64> = (0..5).map(|_| ceiling::flops(cpu.isa)).collect();
     let Matmul { m, k, n, .. } = shape;
     let name = format!("runtime/matmul {m}x{k}x{n} {}t", cpu.threads);
     let row = measured.rate(&name, "GFLOP/s", shape.flops() / 1e9);
-    Ok(Row { ceiling: Some(peaks[peaks.len() / 2] * cpu.threads as f64 / 1e9), ..row })
+    Ok(Row { ceiling: Some(quantile(&peaks, 0.5) * cpu.threads as f64 / 1e9), ..row })
 }
 
 fn conversions(cpu: Cpu) -> Result<Vec<Row>> {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::host::Host;
 use super::report::BUFFER;
+use super::stand_in::{Ending, Script, StandIn};
 use super::subject::Subject;
 use super::{Error, Place, Result, Row, codes, frame_time, live_time, quantiles};
 use melisma::ErrorKind;
 use melisma::audio::{Clip, wav};
 use melisma::snac::Noise;
 use melisma::snac::tokens::Text;
-use melisma_server::upstream::stand_in::{Ending, Script, StandIn};
 
 /// How much faster than real time the tokens come.
 const PACE: f64 = 1.2;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::super::measure::quantile;
+use super::super::record::quantile;
 use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::audio::Meter;
@@ -68,19 +68,16 @@ fn capture() -> Result<f64> {
             bus.process(played.left, played.right);
             start.elapsed().as_secs_f64()
         };
-        let mut times: Vec<f64> = (0..BLOCKS).map(block).collect();
-        times.sort_by(f64::total_cmp);
-        quantile(&times, 0.99)
+        quantile(&(0..BLOCKS).map(block).collect::<Vec<f64>>(), 0.99)
     };
     turn(&mut off);
     turn(&mut on);
-    let mut ratios: Vec<f64> = (0..TURNS)
+    let ratios: Vec<f64> = (0..TURNS)
         .map(|_| {
             let off = turn(&mut off);
             turn(&mut on) / off
         })
         .collect();
-    ratios.sort_by(f64::total_cmp);
     on.0.finish_capture()?;
     std::fs::remove_dir_all(&folder).map_err(|error| output::failed(&folder, error))?;
     Ok(quantile(&ratios, 0.5))

@@ -147,7 +147,7 @@ impl Bench<'_> {
     }
 
     /// The time from the samples of a frame to codes, in one live stream.
-    fn latency(&self, rig: &Rig) -> Result<[Row; 2]> {
+    fn latency(&self, rig: &Rig) -> Result<Vec<Row>> {
         let times = self.steps(rig, 1)?;
         Ok(quantiles(&self.name("one frame", rig), &times))
     }

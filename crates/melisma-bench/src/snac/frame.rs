@@ -18,7 +18,7 @@ pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
         timed(&mut engine, stream, &one)?;
     }
     let times = (0..N_FRAMES).map(|_| timed(&mut engine, stream, &one)).collect::<Result<Vec<_>>>()?;
-    let mut rows = quantiles(&format!("snac/one frame{}", rig.suffix()), &times).to_vec();
+    let mut rows = quantiles(&format!("snac/one frame{}", rig.suffix()), &times);
     rows.push(first_chunk(rig, &one, rows[0].median)?);
     Ok(rows)
 }

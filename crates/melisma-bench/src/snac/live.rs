@@ -31,14 +31,8 @@ pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> 
     }
     let name = format!("snac/{n_streams} live streams{}", rig.suffix());
     let n_met = latencies.iter().filter(|latency| **latency <= period).count();
-    let [p50, p99] = quantiles(&name, &latencies);
-    let met = Row {
-        name: format!("{name}, deadlines met"),
-        unit: "%".to_owned(),
-        median: 100.0 * n_met as f64 / f64::from(n_due),
-        spread: 0.0,
-        n: n_due.into(),
-        ..p50.clone()
-    };
-    Ok(vec![p50, p99, met])
+    let mut rows = quantiles(&name, &latencies);
+    let met = Row::single(format!("{name}, deadlines met"), "%", 100.0 * n_met as f64 / f64::from(n_due));
+    rows.push(Row { n: n_due.into(), ..met });
+    Ok(rows)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Peer, RATE, Row, cpu_seconds, peer};
+use crate::record::quantile;
 use melisma::Result;
 use melisma::output;
 use melisma::synth::{BusConfig, Performance, Score, Setup, Style, compose};
@@ -25,8 +26,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
         }
         figures.push((cpu_seconds() - begin) * 60.0 * f64::from(RATE) / n_samples as f64);
     }
-    figures.sort_by(f64::total_cmp);
-    let mut row = Row::single("synth/MIDI file, CPU per minute of sound", "s", figures[RUNS / 2]);
+    let mut row = Row::single("synth/MIDI file, CPU per minute of sound", "s", quantile(&figures, 0.5));
     row.n = RUNS as u64;
     let path = std::env::temp_dir().join(format!("melisma-bench-{}.mid", std::process::id()));
     output::write(&path, &bytes, output::Existing::Replace)?;

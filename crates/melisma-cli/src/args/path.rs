@@ -10,6 +10,7 @@ use melisma::config::Config;
 use melisma::output::{protect, refuse_input};
 
 use crate::input::is_pipe;
+use crate::settings::Settings;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
 const INPUTS: [&str; 17] = [
@@ -58,9 +59,9 @@ impl Paths {
     }
 
     /// Protects the inputs, and rejects an output that is also an input before anything is written.
-    pub fn protect(&self, config: &Config) -> Result<()> {
+    pub fn protect(&self, config: &Config, settings: &Settings) -> Result<()> {
         self.inputs.iter().chain(&config.file).for_each(|path| protect(path));
-        self.outputs.iter().chain(&config.trace.value).try_for_each(|path| refuse_input(path))
+        self.outputs.iter().chain(&settings.trace.value).try_for_each(|path| refuse_input(path))
     }
 }
 

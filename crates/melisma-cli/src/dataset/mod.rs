@@ -138,7 +138,7 @@ fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&st
 
 /// Prints memory use with `--verbose`.
 fn tell_memory(session: &Session, budget: &Budget) {
-    if session.config.verbose.value {
+    if session.settings.verbose.value {
         session.say(MemoryTracker::new(budget.clone()).summary().to_string().trim_end());
     }
 }

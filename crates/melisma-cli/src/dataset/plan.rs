@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use melisma::dataset::{Forecast, ForecastWork as Work, Machine, Supply};
 use melisma::text::{count, duration, size};
 use melisma::{Error, Result};
+use melisma_bench::forecast::{Forecast, Machine, Supply, Work};
 use serde_json::json;
 
 use super::HOST;
@@ -17,12 +17,13 @@ pub fn run(session: &Session, args: &PlanArgs) -> Result<()> {
         text.as_ref().map(parse).transpose()
     };
     let work = work(args, bytes("size", &args.size)?)?;
-    let supply = Supply::default()
-        .with_input_bytes(bytes("input-bytes", &args.input_bytes)?)
-        .with_machines(args.machines)
-        .with_within(args.within.as_deref().map(duration::parse).transpose()?)
-        .with_network(positive("network", bytes("network", &args.network)?)?)
-        .with_storage(positive("storage", bytes("storage", &args.storage)?)?);
+    let supply = Supply {
+        input_bytes: bytes("input-bytes", &args.input_bytes)?,
+        machines: args.machines,
+        within: args.within.as_deref().map(duration::parse).transpose()?,
+        network: positive("network", bytes("network", &args.network)?)?,
+        storage: positive("storage", bytes("storage", &args.storage)?)?,
+    };
     let machine = Machine::read(&args.machine)?;
     let forecast = Forecast::new(work, &machine, &supply)?;
     let json = json!({

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Finds the input files, and says what was left out.
 pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> {
     let inputs = Inputs::find(places)?;
-    if let Some(trace) = &session.config.trace.value {
+    if let Some(trace) = &session.settings.trace.value {
         output::refuse_among(trace, inputs.files.iter().map(Input::path))?;
     }
     inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {}", terminal::one_line(line))));

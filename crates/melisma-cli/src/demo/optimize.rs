@@ -6,7 +6,8 @@ use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Requested, Requirements, Search};
 use melisma::output::{self, Existing};
-use melisma::text::table::{Align, Table, escape};
+use melisma::text::html::escape;
+use melisma::text::table::{Align, Table};
 use melisma::text::{size, spaced};
 use melisma::{Error, ErrorKind, Result};
 

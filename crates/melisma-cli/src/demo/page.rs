@@ -6,7 +6,8 @@ use std::time::Duration;
 use melisma::Result;
 use melisma::runtime::device::{Device, instruction_set};
 use melisma::runtime::machine::Machine;
-use melisma::text::table::{Align, Table, escape};
+use melisma::text::html::escape;
+use melisma::text::table::{Align, Table};
 use melisma::text::{count, duration};
 use melisma_server::page::STYLE;
 

@@ -3,7 +3,7 @@
 use melisma::Result;
 use melisma::audio::{Clip, flac};
 use melisma::text::base64;
-use melisma::text::table::escape;
+use melisma::text::html::escape;
 
 /// An audio player with its title, its samples, a picture and a line below it.
 pub fn html(title: &str, clip: &Clip, picture: &str, caption: &str) -> Result<String> {

@@ -1,9 +1,10 @@
 //! The step `runtime`: settings and where they came from, memory, and where the time went so far.
 
 use melisma::Result;
+use melisma::config::table;
 use melisma::runtime::SelfCheck;
+use melisma::text::html::escape;
 use melisma::text::spaced;
-use melisma::text::table::escape;
 
 use super::Chapter;
 use crate::session::Session;
@@ -13,8 +14,8 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let check = SelfCheck::run(context.queue(), context.budget())?;
     let summary = context.memory().summary();
     let report = session.collector.report();
-    let sort = session.config.profile_sort.value;
-    let rows = usize::try_from(session.config.profile_rows.value).unwrap_or(usize::MAX);
+    let sort = session.settings.profile_sort.value;
+    let rows = session.settings.rows();
     let folded = [
         format!(
             "<p>A product of {0} x {0} matrices is within {1:.1e} of its f64 value; {2} samples of 16 bits came back \
@@ -22,7 +23,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
             check.size, check.matmul_error, check.samples
         ),
         "<h3>Settings</h3>".to_owned(),
-        session.config.table().html(),
+        table(session.entries()).html(),
         "<h3>Memory</h3>".to_owned(),
         summary.table().html(),
         "<h3>Time</h3>".to_owned(),

@@ -9,7 +9,8 @@ use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
 use melisma::snac::{self, Codes, EncodeEngine, EngineOptions, Model, Noise, Player};
 use melisma::text::duration;
-use melisma::text::table::{Align, Table, escape};
+use melisma::text::html::escape;
+use melisma::text::table::{Align, Table};
 use melisma::{Context, Error, ErrorKind, Result, mel};
 
 use super::page::{commands, facts, grouped};

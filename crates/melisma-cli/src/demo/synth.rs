@@ -7,7 +7,8 @@ use melisma::audio::Clip;
 use melisma::audio::Meter;
 use melisma::synth::{BusConfig, Length, Performance, STYLES, Setup, balance, compose};
 use melisma::text::duration;
-use melisma::text::table::{Align, Table, escape};
+use melisma::text::html::escape;
+use melisma::text::table::{Align, Table};
 
 use super::page::{commands, facts};
 use super::{Chapter, picture, player};

@@ -52,7 +52,7 @@ impl<'a> Resources<'a> {
 
 /// Prints a summary; the text only if the user wants it.
 pub fn print(session: &Session, device: &Device, text: String, json: serde_json::Value) -> Result<()> {
-    if session.config.quiet.value && !session.wants_json() {
+    if session.settings.quiet.value && !session.wants_json() {
         return Ok(());
     }
     session.print(device, || text, json)

@@ -51,7 +51,6 @@ __all__ = [
     "_populate",
     "_render",
     "_resample",
-    "_rust_seconds",
     "_stretch",
     "_styles",
     "_version",
@@ -314,7 +313,6 @@ class Transform:
 
 def _mel_presets() -> dict[str, str]: ...
 def _mel_keys() -> dict[str, str]: ...
-def _rust_seconds(call: str, rounds: int) -> float: ...
 def _populate(frames: _Integers, codebook_size: int) -> tuple[_Integers, _Integers, _Integers]: ...
 
 @disjoint_base

@@ -11,11 +11,11 @@
 
 mod address;
 pub mod completion;
+mod config;
 mod connection;
 pub mod event;
 pub(crate) mod fault;
 mod settings;
-pub mod stand_in;
 mod stop;
 mod talk;
 mod template;
@@ -30,8 +30,8 @@ use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
 
 use address::{Address, Scheme};
+pub use config::{Api, Config};
 use connection::MAX_EXCERPT_BYTES;
-pub use melisma::config::UpstreamApi as Api;
 pub use settings::Settings;
 pub use talk::{Said, Talk};
 pub use template::{Template, Words, clean};
@@ -180,5 +180,9 @@ impl std::fmt::Debug for Upstream {
     }
 }
 
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests of the whole server use the rest of it")]
+#[path = "../../tests/client/stand_in.rs"]
+mod stand_in;
 #[cfg(test)]
 mod tests;

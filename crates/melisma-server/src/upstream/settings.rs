@@ -1,10 +1,10 @@
 //! What an upstream is made of.
 
-use melisma::config::{Config, ORPHEUS};
 use melisma::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::{Api, Limits, Template};
+use super::config::ORPHEUS;
+use super::{Api, Config, Limits, Template};
 
 /// The voices of Orpheus, its authors' favourite first.
 const ORPHEUS_VOICES: &str = "tara,leah,jess,leo,dan,mia,zac,zoe";
@@ -33,33 +33,32 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The section `upstream` of `config`, for the upstream at `url`.
+    /// The upstream at `url`, as `config` describes it.
     ///
     /// # Errors
     /// The template has no place for the text, the fields are not a JSON object, or there are no
     /// tokens.
     pub fn new(url: &str, config: &Config) -> Result<Self> {
-        let api = config.upstream_api.value;
-        let template = Template::new(&config.upstream_template.value, api);
-        let voices = match &*config.upstream_voices.value {
+        let api = config.api.value;
+        let template = Template::new(&config.template.value, api);
+        let voices = match &*config.voices.value {
             ORPHEUS => ORPHEUS_VOICES,
             names => names,
         };
-        let tokens = config.upstream_max_tokens.value;
+        let tokens = config.max_tokens.value;
         if tokens == 0 {
-            let message = format!("{}: `upstream.max_tokens` is 0", config.upstream_max_tokens.origin);
+            let message = format!("{}: `upstream.max_tokens` is 0", config.max_tokens.origin);
             return Err(Error::invalid(message).with_hint("write 1 or more"));
         }
         Ok(Self {
             url: url.to_owned(),
             key: None,
             api,
-            model: config.upstream_model.value.clone(),
-            template: template.map_err(|error| error.at(&config.upstream_template.origin))?,
+            model: config.model.value.clone(),
+            template: template.map_err(|error| error.at(&config.template.origin))?,
             voices: voices.split(',').map(|name| name.trim().to_owned()).collect(),
-            stop: config.upstream_stop.value.clone(),
-            fields: fields(&config.upstream_request.value)
-                .map_err(|error| error.at(&config.upstream_request.origin))?,
+            stop: config.stop.value.clone(),
+            fields: fields(&config.request.value).map_err(|error| error.at(&config.request.origin))?,
             limits: Limits { tokens, ..Limits::default() },
         })
     }

@@ -4,10 +4,10 @@
 //! emotive tags (`<laugh>`, `<chuckle>`, `<sigh>`, `<cough>`, `<sniffle>`, `<groan>`, `<yawn>`,
 //! `<gasp>`) within the text.
 
-use melisma::config::ORPHEUS;
 use melisma::{Error, Result};
 
 use super::Api;
+use super::config::ORPHEUS;
 
 const COMPLETION: &str = "<custom_token_3><|begin_of_text|>{voice}: {text}<|eot_id|>\
                        <custom_token_4><custom_token_5><custom_token_1>";

@@ -1,6 +1,5 @@
 use std::net::SocketAddr;
 
-use melisma::config::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -36,7 +35,7 @@ fn settings(url: &str) -> Settings {
 
 fn chat(url: &str) -> Settings {
     let mut config = Config::default();
-    config.upstream_api.value = Api::Chat;
+    config.api.value = Api::Chat;
     Settings::new(url, &config).unwrap()
 }
 
@@ -129,14 +128,14 @@ fn the_configuration_is_obeyed() {
     let mut config = Config::default();
     let orpheus = Settings::new("http://m", &config).unwrap();
     assert_eq!(orpheus.voices, ["tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe"]);
-    config.upstream_voices.value = "ann, bo".to_owned();
-    config.upstream_request.value = r#"{"seed": 4}"#.to_owned();
-    config.upstream_template.value = "{voice}|{text}".to_owned();
-    config.upstream_max_tokens.value = 70;
+    config.voices.value = "ann, bo".to_owned();
+    config.request.value = r#"{"seed": 4}"#.to_owned();
+    config.template.value = "{voice}|{text}".to_owned();
+    config.max_tokens.value = 70;
     let own = Settings::new("http://m", &config).unwrap();
     assert_eq!((&own.voices[..], own.limits.tokens), (&["ann".to_owned(), "bo".to_owned()][..], 70));
     assert_eq!((Value::Object(own.fields), own.template.prompt(WORDS)), (json!({"seed": 4}), "tara|Hi.".to_owned()));
-    config.upstream_request.value = "[]".to_owned();
+    config.request.value = "[]".to_owned();
     assert!(Settings::new("http://m", &config).is_err());
 }
 

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::config::precision;
 use crate::config::profile::Profile;
 use crate::config::request::DeviceRequest;
-use crate::config::upstream::UpstreamApi;
 use crate::trace::Sort;
 use crate::{Error, Result};
 
@@ -30,7 +29,8 @@ pub enum Raw {
 }
 
 impl Raw {
-    pub(super) fn wrong(&self, expected: &str) -> Error {
+    /// The error for a value that is not `expected`.
+    pub fn wrong(&self, expected: &str) -> Error {
         let found = match self {
             Self::Bool(value) => format!("`{value}`"),
             Self::Integer(value) => format!("the number {value}"),
@@ -51,7 +51,11 @@ impl Raw {
         number.ok_or_else(|| self.wrong(expected))
     }
 
-    fn word(&self, expected: &str) -> Result<&str> {
+    /// The text.
+    ///
+    /// # Errors
+    /// It is not `expected`, which is a kind of text.
+    pub fn word(&self, expected: &str) -> Result<&str> {
         match self {
             Self::Text(text) | Self::Word(text) => Ok(text),
             _ => Err(self.wrong(expected)),
@@ -71,9 +75,17 @@ fn abbreviated(text: &str) -> String {
 }
 
 /// A type of setting.
-pub(super) trait Field: Sized {
+pub trait Field: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The value has the wrong type or range.
     fn parse(raw: &Raw) -> Result<Self>;
+
+    /// The value as written in the file.
     fn show(&self) -> String;
+
+    /// The value as JSON, with sizes in bytes.
     fn json(&self) -> Value {
         Value::String(self.show())
     }
@@ -169,6 +181,5 @@ words! {
     Profile, "emergency, field or training";
     precision::Request, "fp32, fp16, bf16, int8 or auto";
     precision::Format, "fp32, fp16, bf16 or int8";
-    UpstreamApi, "completions or chat";
     Sort, "self, total, calls, name, p99, device, bytes or allocated";
 }

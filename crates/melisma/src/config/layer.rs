@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::environment::variable;
-use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
+use super::section::known_keys;
+use super::{Config, Environment, Origin, Raw, Section, Setting, Sources, file, nearest};
 use crate::config::profile::Profile;
 use crate::{Error, ErrorKind, Remedy, Result};
 
@@ -11,10 +12,67 @@ use crate::{Error, ErrorKind, Remedy, Result};
 pub const FILE_NAME: &str = "melisma.yaml";
 
 /// The value of a key in one layer.
+#[derive(Debug)]
 struct Given {
     key: String,
     raw: Raw,
     origin: Origin,
+}
+
+/// The file, the environment and the flags, with the keys of every [`Section`].
+#[derive(Debug)]
+pub struct Layers {
+    file: Option<PathBuf>,
+    given: Vec<Given>,
+    environment: Environment,
+}
+
+impl Layers {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// A named file does not exist or is not YAML, or a key is unknown or duplicate. The message
+    /// names the file and line, the variable or the flag.
+    pub fn read(sources: &Sources) -> Result<Self> {
+        let known = known_keys();
+        let file = find_file(sources)?;
+        let mut given = match &file {
+            Some(path) => from_file(path, &known)?,
+            None => Vec::new(),
+        };
+        given.extend(from_environment(&sources.environment, &known)?);
+        for (key, flag, text) in &sources.flags {
+            let (raw, origin) = (Raw::Word(text.clone()), Origin::Flag(flag));
+            if !known.contains(key) {
+                return Err(unknown(key, &raw, &known).at(origin));
+            }
+            given.push(Given { key: (*key).to_owned(), raw, origin });
+        }
+        Ok(Self { file, given, environment: sources.environment.clone() })
+    }
+
+    /// The settings of one crate.
+    ///
+    /// # Errors
+    /// A value has the wrong type or range. This applies to every layer, even if a later one
+    /// overrides it. The message names the file and line, the variable or the flag.
+    pub fn section<S: Section>(&self) -> Result<S> {
+        let mut section = S::default();
+        self.give(&mut section)?;
+        Ok(section)
+    }
+
+    fn give<S: Section>(&self, section: &mut S) -> Result<()> {
+        let mut given = self.given.iter().filter(|given| S::KEYS.contains(&given.key.as_str()));
+        given.try_for_each(|given| give(section, given))
+    }
+}
+
+fn give<S: Section>(section: &mut S, given: &Given) -> Result<()> {
+    section.set(&given.key, &given.raw, given.origin.clone()).map_err(|error| match &given.origin {
+        Origin::File { .. } => error.at(format!("{}: `{}`", given.origin, given.key)),
+        _ => error.at(&given.origin),
+    })
 }
 
 impl Config {
@@ -25,31 +83,26 @@ impl Config {
     /// the wrong type or range. This applies to every layer, even if a later one overrides it. The
     /// message names the file and line, the variable or the flag.
     pub fn load(sources: &Sources) -> Result<Self> {
-        let file = find_file(sources)?;
-        let mut given = match &file {
-            Some(path) => from_file(path)?,
-            None => Vec::new(),
-        };
-        given.extend(from_environment(&sources.environment)?);
-        given.extend(sources.flags.iter().map(|(key, flag, text)| Given {
-            key: (*key).to_owned(),
-            raw: Raw::Word(text.clone()),
-            origin: Origin::Flag(flag),
-        }));
+        Self::of(&Layers::read(sources)?)
+    }
 
-        let mut config = Self { file, ..Self::default() };
-        for profile in given.iter().filter(|given| given.key == "profile") {
-            config.give(profile)?;
+    /// The library's settings in `layers`, over those of the profile.
+    ///
+    /// # Errors
+    /// A value has the wrong type or range.
+    #[doc(hidden)]
+    pub fn of(layers: &Layers) -> Result<Self> {
+        let mut config = Self { file: layers.file.clone(), ..Self::default() };
+        for profile in layers.given.iter().filter(|given| given.key == "profile") {
+            give(&mut config, profile)?;
         }
         let profile = config.profile.value;
         for (key, value) in profile.values() {
             let origin = Origin::Profile(profile);
-            config.give(&Given { key: (*key).to_owned(), raw: Raw::Word((*value).to_owned()), origin })?;
+            give(&mut config, &Given { key: (*key).to_owned(), raw: Raw::Word((*value).to_owned()), origin })?;
         }
-        for value in &given {
-            config.give(value)?;
-        }
-        config.complete(&sources.environment);
+        layers.give(&mut config)?;
+        config.complete(&layers.environment);
         Ok(config)
     }
 
@@ -69,13 +122,6 @@ impl Config {
     pub fn load_with_profile(name: &str) -> Result<Self> {
         let flags = vec![("profile", "profile", name.to_owned())];
         Self::load(&Sources { environment: Environment::process(), flags, ..Sources::default() })
-    }
-
-    fn give(&mut self, given: &Given) -> Result<()> {
-        self.set(&given.key, &given.raw, given.origin.clone()).map_err(|error| match &given.origin {
-            Origin::File { .. } => error.at(format!("{}: `{}`", given.origin, given.key)),
-            _ => error.at(&given.origin),
-        })
     }
 
     fn complete(&mut self, environment: &Environment) {
@@ -103,50 +149,50 @@ pub fn default_file(environment: &Environment) -> Option<PathBuf> {
     environment.directory("XDG_CONFIG_HOME", ".config").map(|directory| directory.join(FILE_NAME))
 }
 
-fn from_file(path: &Path) -> Result<Vec<Given>> {
+fn from_file(path: &Path, known: &[&str]) -> Result<Vec<Given>> {
     let mut given = Vec::new();
     for file::Line { key, raw, line } in file::read(path)? {
         let origin = Origin::File { path: path.to_owned(), line };
-        if !KEYS.contains(&key.as_str()) {
-            return Err(unknown(&key, &raw).at(origin));
+        if !known.contains(&key.as_str()) {
+            return Err(unknown(&key, &raw, known).at(origin));
         }
         given.push(Given { key, raw, origin });
     }
     Ok(given)
 }
 
-fn unknown(key: &str, raw: &Raw) -> Error {
+fn unknown(key: &str, raw: &Raw, known: &[&str]) -> Error {
     let section = format!("{key}.");
-    if KEYS.iter().any(|known| known.starts_with(&section)) {
+    if known.iter().any(|known| known.starts_with(&section)) {
         return Error::invalid(format!("`{key}` is a section, not a value ({raw:?})"))
-            .with_hint(format!("put its keys below it, indented: {}", below(&section)));
+            .with_hint(format!("put its keys below it, indented: {}", below(&section, known)));
     }
     let error = Error::invalid(format!("the key `{key}` does not exist"));
     let inner = format!(".{key}");
-    if let Some(section) = KEYS.iter().find_map(|known| known.strip_suffix(inner.as_str())) {
+    if let Some(section) = known.iter().find_map(|known| known.strip_suffix(inner.as_str())) {
         return error.with_hint(format!("it belongs under `{section}:`, indented below it"));
     }
     let (head, _) = key.split_at(key.find('.').map_or(0, |dot| dot + 1));
-    match nearest(key, KEYS.iter().copied()) {
+    match nearest(key, known.iter().copied()) {
         Some(known) => error.with_hint(format!("did you mean `{known}`?")),
-        None => error.with_hint(format!("the keys here are {}", below(head))),
+        None => error.with_hint(format!("the keys here are {}", below(head, known))),
     }
 }
 
 /// The keys directly in `section`, which is empty or ends with a dot.
-fn below(section: &str) -> String {
-    let mut keys: Vec<&str> = KEYS
+fn below(section: &str, known: &[&str]) -> String {
+    let mut keys: Vec<&str> = known
         .iter()
         .filter_map(|key| key.strip_prefix(section))
         .map(|key| key.split_once('.').map_or(key, |(section, _)| section))
         .collect();
     keys.dedup();
-    if keys.is_empty() { below("") } else { keys.join(", ") }
+    if keys.is_empty() { below("", known) } else { keys.join(", ") }
 }
 
-fn from_environment(environment: &Environment) -> Result<Vec<Given>> {
+fn from_environment(environment: &Environment, known: &[&str]) -> Result<Vec<Given>> {
     let mut given = Vec::new();
-    for key in KEYS {
+    for key in known {
         let name = variable(key);
         if let Some(text) = environment.text(&name)? {
             given.push(Given { key: (*key).to_owned(), raw: Raw::Word(text.to_owned()), origin: Origin::Env(name) });

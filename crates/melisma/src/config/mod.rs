@@ -27,19 +27,19 @@ pub(crate) mod policy;
 pub mod precision;
 mod profile;
 mod request;
+mod section;
 mod show;
-mod upstream;
 
 use std::fmt;
 use std::path::PathBuf;
 
 pub use amount::{ChunkSize, Limit, Size, Threads, Tolerance};
 #[doc(hidden)]
-pub use environment::Environment;
+pub use environment::{Environment, variable};
 #[doc(hidden)]
-pub use field::Raw;
+pub use field::{Field, Raw};
 #[doc(hidden)]
-pub use layer::{FILE_NAME, default_file};
+pub use layer::{FILE_NAME, Layers, default_file};
 #[doc(hidden)]
 pub use nearest::nearest;
 pub use policy::{Chunking, Placement, Policy, TensorRt};
@@ -47,13 +47,11 @@ pub use precision::Precision;
 pub use profile::Profile;
 pub use request::DeviceRequest;
 #[doc(hidden)]
-pub use show::Entry;
+pub use section::Section;
 #[doc(hidden)]
-pub use upstream::{ORPHEUS, UpstreamApi};
+pub use show::{Entry, json, table};
 
-use crate::trace::Sort;
-use crate::{Error, Result};
-use field::Field;
+use crate::Result;
 use precision::{Format, Request};
 
 /// The origin of a value.
@@ -99,6 +97,18 @@ pub struct Setting<T> {
     pub origin: Origin,
 }
 
+impl<T: Field> Setting<T> {
+    #[doc(hidden)]
+    pub fn unset(value: T) -> Self {
+        Self { value, origin: Origin::Default }
+    }
+
+    #[doc(hidden)]
+    pub fn parse(raw: &Raw, origin: Origin) -> Result<Self> {
+        Ok(Self { value: T::parse(raw)?, origin })
+    }
+}
+
 /// The sources of the layers.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -126,47 +136,12 @@ impl Sources {
     }
 }
 
-macro_rules! settings {
-    ($($key:literal $field:ident : $type:ty = $default:expr, $doc:literal;)+) => {
-        /// All settings, resolved.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct Config {
-            /// The file that was read, if any.
-            pub file: Option<PathBuf>,
-            $(#[doc = $doc] pub $field: Setting<$type>,)+
-        }
-
-        /// Every key, in the order of `--print-config`.
-        #[doc(hidden)]
-        pub const KEYS: &[&str] = &[$($key),+];
-
-        impl Default for Config {
-            fn default() -> Self {
-                Self { file: None, $($field: Setting { value: $default, origin: Origin::Default },)+ }
-            }
-        }
-
-        impl Config {
-            /// Sets `key`; the error names neither the key nor its origin.
-            fn set(&mut self, key: &str, raw: &Raw, origin: Origin) -> Result<()> {
-                match key {
-                    $($key => self.$field = Setting { value: <$type>::parse(raw)?, origin },)+
-                    _ => return Err(Error::invalid(format!("the key `{key}` does not exist"))),
-                }
-                Ok(())
-            }
-
-            /// Every key with its value and origin.
-            #[doc(hidden)]
-            pub fn entries(&self) -> Vec<Entry<'_>> {
-                vec![$(Entry::new($key, &self.$field.value, &self.$field.origin)),+]
-            }
-        }
-    };
-}
-
-settings! {
+crate::section! {
+    /// All settings of the library, resolved.
+    Config {
+        /// The file that was read, if any.
+        file: Option<PathBuf>,
+    }
     "device" device: DeviceRequest = DeviceRequest::Auto, "Which device to use.";
     "profile" profile: Profile = Profile::Field, "The profile whose values lie under those of the file.";
     "threads" threads: Threads = Threads::Auto, "CPU threads.";
@@ -176,13 +151,6 @@ settings! {
     "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";
     "cache_dir" cache_dir: Option<PathBuf> = None, "Folder of cached kernels and engines.";
     "cache_limit" cache_limit: Size = Size(8 << 30), "The most bytes of cached engines.";
-    "trace" trace: Option<PathBuf> = None, "Where to write a Chrome trace.";
-    "profile_table" profile_table: bool = false, "Whether to print the table of spans.";
-    "profile_sort" profile_sort: Sort = Sort::SelfTime, "The column that the table of spans is sorted by.";
-    "profile_rows" profile_rows: u64 = 20, "How many rows the table of spans has.";
-    "profile_kernels" profile_kernels: bool = false, "Whether the kernels of recorded graphs are timed one by one.";
-    "quiet" quiet: bool = false, "Whether to print errors only.";
-    "verbose" verbose: bool = false, "Whether to print more details.";
     "tensor_optimizations.enabled" enabled: bool = true, "Master switch of the section.";
     "tensor_optimizations.memory_efficient" memory_efficient: bool = true, "Whether to work in place where possible.";
     "tensor_optimizations.mixed_precision" mixed_precision: bool = false, "Whether engines may lower their precision.";
@@ -191,13 +159,6 @@ settings! {
     "tensor_optimizations.target_precision" target_precision: Format = Format::Fp16, "What mixed precision lowers to.";
     "tensor_optimizations.chunk_large_tensors" chunk_large_tensors: bool = true, "Whether large operations are split.";
     "tensor_optimizations.chunk_size" chunk_size: ChunkSize = ChunkSize::Auto, "Rows per chunk.";
-    "upstream.api" upstream_api: UpstreamApi = UpstreamApi::Completions, "The route of the language model behind speech.";
-    "upstream.model" upstream_model: Option<String> = None, "The model's name there, if it has to be named.";
-    "upstream.template" upstream_template: String = ORPHEUS.to_owned(), "Its prompt: `orpheus`, or a text with `{text}`.";
-    "upstream.voices" upstream_voices: String = ORPHEUS.to_owned(), "Its voices: `orpheus`, or names with commas.";
-    "upstream.request" upstream_request: String = ORPHEUS.to_owned(), "Fields of requests: `orpheus`, or a JSON object.";
-    "upstream.stop" upstream_stop: String = "<custom_token_2>".to_owned(), "Text that ends its speech.";
-    "upstream.max_tokens" upstream_max_tokens: u64 = 8192, "The most tokens for one piece of text.";
 }
 
 #[cfg(test)]

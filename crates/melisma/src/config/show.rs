@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::field::Field;
-use super::{Config, Origin};
+use super::{Config, Origin, Section, Setting};
 use crate::text::table::{Align, Table};
 
 /// A key with its value and origin, ready to print.
@@ -21,8 +21,9 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn new(key: &'static str, value: &impl Field, origin: &'a Origin) -> Self {
-        Self { key, value: value.show(), json: value.json(), origin }
+    /// The entry of `key`.
+    pub fn new<T: Field>(key: &'static str, setting: &'a Setting<T>) -> Self {
+        Self { key, value: setting.value.show(), json: setting.value.json(), origin: &setting.origin }
     }
 }
 
@@ -30,17 +31,28 @@ impl Config {
     /// All keys with their values and origins.
     #[doc(hidden)]
     pub fn table(&self) -> Table {
-        let mut table = Table::new([("key", Align::Left), ("value", Align::Left), ("from", Align::Left)]);
-        for entry in self.entries() {
-            table.push([entry.key.to_owned(), entry.value, entry.origin.to_string()]);
-        }
-        table
+        table(self.entries())
     }
 
     /// All keys as one object: key to `{value, from}`.
     pub fn json(&self) -> Value {
-        let entry =
-            |entry: Entry<'_>| (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }));
-        Value::Object(self.entries().into_iter().map(entry).collect::<Map<_, _>>())
+        json(self.entries())
     }
+}
+
+/// A table of `entries`, those of nested sections last.
+pub fn table(mut entries: Vec<Entry<'_>>) -> Table {
+    entries.sort_by_key(|entry| entry.key.contains('.'));
+    let mut table = Table::new([("key", Align::Left), ("value", Align::Left), ("from", Align::Left)]);
+    for entry in entries {
+        table.push([entry.key.to_owned(), entry.value, entry.origin.to_string()]);
+    }
+    table
+}
+
+/// `entries` as one object: key to `{value, from}`.
+pub fn json(entries: Vec<Entry<'_>>) -> Value {
+    let entry =
+        |entry: Entry<'_>| (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }));
+    Value::Object(entries.into_iter().map(entry).collect::<Map<_, _>>())
 }

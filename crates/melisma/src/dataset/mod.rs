@@ -27,8 +27,6 @@ mod complete;
 mod counters;
 mod failure;
 mod feature;
-#[cfg(feature = "bench")]
-mod forecast;
 mod guard;
 mod hash;
 mod identity;
@@ -57,9 +55,6 @@ pub use build::Outcome;
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
 pub use feature::Feature;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub use forecast::{Forecast, Limit, Machine, Supply, Work as ForecastWork};
 pub use input::Input;
 pub use inputs::Inputs;
 pub use mel::{Options, Tail};

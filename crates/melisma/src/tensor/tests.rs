@@ -5,7 +5,7 @@ use half::f16;
 use super::*;
 use crate::config::policy::Placement;
 use crate::config::{Chunking, Profile};
-use crate::config::{Environment, Sources};
+use crate::config::{Environment, Section, Sources};
 use crate::runtime::memory::{Budget, Space};
 use crate::{ErrorKind, pack};
 
@@ -21,7 +21,7 @@ fn seed<const N: usize>(replaced: [(&str, &str); N], variables: &[(&str, &str)])
     std::fs::write(&file, yaml).unwrap();
     let mut flags = vec![("device", "--device", "cpu".to_owned())];
     for &(key, value) in variables {
-        let key = *crate::config::KEYS.iter().find(|known| **known == key).unwrap();
+        let key = *Config::KEYS.iter().find(|known| **known == key).unwrap();
         flags.push((key, "--test", value.to_owned()));
     }
     let sources = Sources { file: Some(file), environment: Environment::default(), flags };

@@ -4,6 +4,7 @@
 pub mod base64;
 mod count;
 pub mod duration;
+pub mod html;
 pub mod size;
 mod speed;
 pub mod table;

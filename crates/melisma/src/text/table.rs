@@ -1,6 +1,5 @@
-//! Plain-text tables with aligned columns.
-
-use super::spaced;
+//! Plain-text tables with aligned columns. `cargo xtask` compiles this file too, because it does not
+//! depend on the library.
 
 /// How a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +13,8 @@ pub enum Align {
 /// Rows below a heading; every row has one cell per column.
 #[derive(Debug, Clone)]
 pub struct Table {
-    columns: Vec<(String, Align)>,
-    rows: Vec<Vec<String>>,
+    pub(super) columns: Vec<(String, Align)>,
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
@@ -55,28 +54,6 @@ impl Table {
         }
         text
     }
-
-    /// The table as an HTML `table` element: every cell is escaped, and a space precedes units.
-    pub fn html(&self) -> String {
-        let class = |align: Align| if align == Align::Right { " class=\"figure\"" } else { "" };
-        let row = |tag: &str, cells: &mut dyn Iterator<Item = (&str, Align)>| {
-            let cells: String = cells
-                .map(|(cell, align)| format!("<{tag}{}>{}</{tag}>", class(align), escape(&spaced(cell))))
-                .collect();
-            format!("<tr>{cells}</tr>\n")
-        };
-        let mut html = String::from("<table>\n");
-        html += &row("th", &mut self.columns.iter().map(|(name, align)| (name.as_str(), *align)));
-        for cells in &self.rows {
-            html += &row("td", &mut cells.iter().zip(&self.columns).map(|(cell, column)| (cell.as_str(), column.1)));
-        }
-        html + "</table>\n"
-    }
-}
-
-/// Escapes the special characters of HTML in `text`.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn width(cell: &str) -> usize {
@@ -93,13 +70,6 @@ mod tests {
         table.push(["a".into(), "1".into()]);
         table.push(["decode".into(), "123456".into()]);
         assert_eq!(table.text(), "name     bytes\na            1\ndecode  123456\n");
-    }
-
-    #[test]
-    fn html_is_escaped() {
-        let mut table = Table::new([("name", Align::Left)]);
-        table.push(["<b>&\"".into()]);
-        assert!(table.html().contains("<td>&lt;b&gt;&amp;&quot;</td>"));
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use melisma::audio::{Clip, wav};
 use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
 use melisma::dataset::{
-    Counters, Feature, Forecast, ForecastWork, Inputs, Machine, Options, Plan, Request, Scan, Snapshot, Supply,
-    Techniques, rehearse, verify,
+    Counters, Feature, Inputs, Options, Plan, Request, Scan, Snapshot, Techniques, rehearse, verify,
 };
 use melisma::format::{Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
@@ -177,37 +176,6 @@ fn datasets() {
         rehearse(&device, &budget, &options, &techniques, 1).map(drop)
     });
     calls.end(100);
-}
-
-#[test]
-fn forecasts() {
-    limit();
-    let mut calls = Calls::default();
-    let record = tempfile::NamedTempFile::new().unwrap();
-    let rows = r#"{"machine": "m", "device": "cpu", "rows": [
-        {"name": "dataset/build, times real time", "unit": "x", "median": 20000.0},
-        {"name": "dataset/merge of shards", "unit": "GB/s", "median": 1.0}]}"#;
-    std::fs::write(record.path(), rows).unwrap();
-    let machine = Machine::read(&[record.path()]).unwrap();
-    let mut check = |hours: f64, supply: Supply| {
-        calls.call(
-            || format!("{hours} {supply:?}"),
-            || {
-                let forecast = Forecast::new(ForecastWork::Mel(hours), &machine, &supply)?;
-                let _ = (forecast.network_rate(), forecast.storage_rate(), forecast.storage_bytes());
-                Ok::<_, Error>(())
-            },
-        );
-    };
-    for hours in FLOATS {
-        check(hours, Supply::default());
-        for n in PLACES {
-            check(hours, Supply::default().with_input_bytes(n));
-            check(hours, Supply::default().with_network(n).with_storage(n));
-            check(hours, Supply::default().with_machines(n).with_within(Duration::from_secs(n)));
-        }
-    }
-    calls.end(200);
 }
 
 #[test]

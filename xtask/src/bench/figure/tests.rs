@@ -51,7 +51,7 @@ fn what_is_missing_is_named() {
     assert!(
         error(&page(), |path| bail!("{path} is gone")).contains("bench/record/xeon-avx512-2c/dataset.json is gone")
     );
-    let empty = |_: &str| Ok(json!({ "device": "cpu", "rows": [] }).to_string());
+    let empty = |_: &str| Ok(json!({ "device": "cpu", "machine": "m", "rows": [] }).to_string());
     assert!(error(&page(), empty).contains("has no row `dataset/build wav to f16 hdf5`"));
     let alone = |path: &str| Ok(record(path, 1.0).replace("\"peers\"", "\"others\""));
     assert!(error(&page(), alone).contains("has no peer"));

@@ -1,12 +1,11 @@
-use melisma::config::Config;
 use serde_json::json;
 
 use super::*;
-use crate::upstream::Settings;
+use crate::upstream::{self, Settings};
 
 fn upstream() -> Upstream {
-    let mut config = Config::default();
-    config.upstream_voices.value = "tara,leo".to_owned();
+    let mut config = upstream::Config::default();
+    config.voices.value = "tara,leo".to_owned();
     Upstream::new(Settings::new("http://m", &config).unwrap()).unwrap()
 }
 

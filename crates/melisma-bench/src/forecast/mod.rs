@@ -5,12 +5,13 @@
 //! are then merged on one machine. Example: 20,000 times real time makes a million hours in 50 hours
 //! on one machine, and in 5 on ten, if ten machines can read 8.8 GB/s together.
 
+pub(crate) mod id;
 mod machine;
 
 use std::time::Duration;
 
-use crate::{Error, Result};
 pub use machine::Machine;
+use melisma::{Error, Result};
 
 /// Times that a merge moves each byte of the output: it is read to be checked, read and written.
 const MERGE_PASSES: f64 = 3.0;
@@ -41,7 +42,6 @@ impl Work {
 
 /// What may be used; `None` for what does not limit the job.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
 pub struct Supply {
     /// Bytes of the inputs; `None` for 16-bit mono samples at the rate of the measurement.
     pub input_bytes: Option<u64>,
@@ -55,24 +55,8 @@ pub struct Supply {
     pub storage: Option<u64>,
 }
 
-impl Supply {
-    setters! {
-        /// Bytes of the inputs.
-        pub fn with_input_bytes(input_bytes: impl Into<Option<u64>>);
-        /// The number of machines.
-        pub fn with_machines(machines: impl Into<Option<u64>>);
-        /// When the job must be done.
-        pub fn with_within(within: impl Into<Option<Duration>>);
-        /// Bytes per second that the network moves to and from one machine.
-        pub fn with_network(network: impl Into<Option<u64>>);
-        /// Bytes per second that the shared storage moves for all machines together.
-        pub fn with_storage(storage: impl Into<Option<u64>>);
-    }
-}
-
 /// What limits a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Limit {
     /// The machines compute all the time.
     Computing,
@@ -98,7 +82,6 @@ impl Limit {
 
 /// The forecast of a job.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct Forecast {
     /// Machines that work.
     pub machines: u64,
@@ -231,5 +214,24 @@ mod tests {
         assert_eq!((on(10, &shared).build_seconds, on(10, &shared).limit), (500.0, Limit::Storage));
         assert_eq!(on(10, &shared).network_rate(), 2.0);
         assert_eq!(on(10, &shared).merge_seconds, Some(300.0), "three passes over 2,000 bytes at 20 a second");
+    }
+
+    #[test]
+    fn no_number_makes_a_forecast_panic() {
+        let machine = Machine::of(&[(id::MEL_BUILD, "x", 20_000.0), (id::MERGE, "GB/s", 1.0)]);
+        let check = |hours: f64, supply: Supply| {
+            // Whether the job can be done does not matter here.
+            let Ok(forecast) = Forecast::new(Work::Mel(hours), &machine, &supply) else { return };
+            let _ = (forecast.network_rate(), forecast.storage_rate(), forecast.storage_bytes());
+        };
+        for hours in [0.0, -1.0, 1e-300, 1.0, 1e6, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            check(hours, Supply::default());
+            for n in [0, 1, 2, 7, 1 << 20, u64::MAX / 2, u64::MAX] {
+                let some = Some(n);
+                check(hours, Supply { input_bytes: some, ..Supply::default() });
+                check(hours, Supply { network: some, storage: some, ..Supply::default() });
+                check(hours, Supply { machines: some, within: some.map(Duration::from_secs), ..Supply::default() });
+            }
+        }
     }
 }

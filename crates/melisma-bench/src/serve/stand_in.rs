@@ -1,5 +1,5 @@
-//! A stand-in for the language model, for tests and benchmarks: it streams given texts at a given pace,
-//! or fails in a given way.
+//! A stand-in for the language model: it streams given texts at a given pace, or fails in a given way.
+//! The server's tests compile this file too, through a link.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

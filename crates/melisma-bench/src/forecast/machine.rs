@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use super::{Demand, Work, id};
+use crate::record::direction;
+use crate::{Better, Record, Row};
+use melisma::{Error, Result};
 
-use super::{Demand, Work};
-use crate::format::read_text;
-use crate::{Error, Result};
-
-/// The largest record.
-const MAX_BYTES: u64 = 16 << 20;
 const MEASURE: &str = "run the bench of `dataset`, `snac/encode` or `pack` on that machine, and save its record";
 /// The audio that was measured: 16-bit mono samples at this rate.
 const MEL_BYTES_PER_SECOND: f64 = 2.0 * 22_050.0;
@@ -19,28 +16,12 @@ const TOKEN_BYTES_PER_SECOND: f64 = 2.0 * 24_000.0;
 const MEL_RESULT_PER_SECOND: f64 = 160.0 * 22_050.0 / 256.0;
 const TOKEN_RESULT_PER_SECOND: f64 = 14.0 * 24_000.0 / 2048.0;
 
-/// One figure.
-#[derive(Debug, Clone, Deserialize)]
-struct Figure {
-    name: String,
-    unit: String,
-    median: f64,
-}
-
-#[derive(Deserialize)]
-struct Record {
-    machine: String,
-    #[serde(default)]
-    device: String,
-    rows: Vec<Figure>,
-}
-
 /// A machine that was measured.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The machine and the device, in words.
     pub name: String,
-    figures: Vec<Figure>,
+    rows: Vec<Row>,
 }
 
 impl Machine {
@@ -51,17 +32,18 @@ impl Machine {
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         let mut machine: Option<Self> = None;
         for path in paths.iter().map(AsRef::as_ref) {
-            let record: Record = serde_json::from_str(&read_text(path, MAX_BYTES)?).map_err(|error| {
-                Error::corrupt(format!("{}: this is not a bench record: {error}", path.display())).with_hint(MEASURE)
-            })?;
-            let is_wrong = |row: &&Figure| !row.median.is_finite() || row.median <= 0.0;
-            if let Some(row) = record.rows.iter().filter(|row| row.unit != "%").find(is_wrong) {
+            let record = Record::open(path)?;
+            let is_wrong = |row: &&Row| {
+                let may_be_zero = matches!(direction(&row.unit), Some(Better::LargerShare | Better::Neither));
+                !row.median.is_finite() || (row.median <= 0.0 && !may_be_zero)
+            };
+            if let Some(row) = record.rows.iter().find(is_wrong) {
                 return Err(Error::corrupt(format!("{}: `{}` is {}", path.display(), row.name, row.median)));
             }
             let name = format!("{}, {}", record.machine, record.device);
             match &mut machine {
-                None => machine = Some(Self { name, figures: record.rows }),
-                Some(machine) if machine.name == name => machine.figures.extend(record.rows),
+                None => machine = Some(Self { name, rows: record.rows }),
+                Some(machine) if machine.name == name => machine.rows.extend(record.rows),
                 Some(machine) => {
                     return Err(Error::invalid(format!(
                         "{}: measured on {name}, the first record on {}",
@@ -75,15 +57,19 @@ impl Machine {
         machine.ok_or_else(|| Error::invalid("no record is named"))
     }
 
+    #[cfg(test)]
+    pub(super) fn of(rows: &[(&str, &str, f64)]) -> Self {
+        let row = |(id, unit, median): &(&str, &str, f64)| Row::single(*id, unit, *median).with_id(id);
+        Self { name: "m".to_owned(), rows: rows.iter().map(row).collect() }
+    }
+
     pub(super) fn demand(&self, work: Work, input_bytes: Option<u64>) -> Result<Demand> {
         match work {
-            Work::Mel(hours) => self.audio(hours, input_bytes, [MEL_BYTES_PER_SECOND, MEL_RESULT_PER_SECOND], |row| {
-                row.unit == "x" && row.name == "dataset/build, times real time"
-            }),
+            Work::Mel(hours) => {
+                self.audio(hours, input_bytes, [MEL_BYTES_PER_SECOND, MEL_RESULT_PER_SECOND], id::MEL_BUILD)
+            }
             Work::Tokens(hours) => {
-                self.audio(hours, input_bytes, [TOKEN_BYTES_PER_SECOND, TOKEN_RESULT_PER_SECOND], |row| {
-                    row.unit == "x" && row.name.starts_with("snac/encode corpus of ") && row.name.ends_with(" 24 kHz")
-                })
+                self.audio(hours, input_bytes, [TOKEN_BYTES_PER_SECOND, TOKEN_RESULT_PER_SECOND], id::TOKEN_BUILD)
             }
             Work::Pack(bytes) => self.pack(bytes),
         }
@@ -94,11 +80,11 @@ impl Machine {
         hours: f64,
         input_bytes: Option<u64>,
         [bytes_in, bytes_out]: [f64; 2],
-        is_rate: impl Fn(&Figure) -> bool,
+        build: &str,
     ) -> Result<Demand> {
         let seconds = hours * 3600.0;
-        let rate = self.best("a build of this dataset", is_rate)?;
-        let merge = self.figures.iter().find(|row| row.unit == "GB/s" && row.name == "dataset/merge of shards");
+        let rate = self.best("a build of this dataset", build)?;
+        let merge = self.rows.iter().find(|row| id::of(row) == Some(id::MERGE));
         let output_bytes = (seconds * bytes_out) as u64;
         Ok(Demand {
             computing_seconds: seconds / rate.median,
@@ -112,12 +98,8 @@ impl Machine {
 
     /// A file is encoded, then decoded and compared. The result is at most as large as the source.
     fn pack(&self, bytes: u64) -> Result<Demand> {
-        let of = |verb: &str| {
-            let start = format!("pack/{verb} ");
-            move |row: &Figure| row.unit == "GB/s" && row.name.starts_with(&start) && row.name.contains(" bf16 ")
-        };
-        let encode = self.best("packing bf16 weights", of("encode"))?;
-        let decode = self.best("decoding bf16 weights", of("decode"))?;
+        let encode = self.best("packing bf16 weights", id::PACK)?;
+        let decode = self.best("decoding bf16 weights", id::UNPACK)?;
         Ok(Demand {
             computing_seconds: bytes as f64 / 1e9 * (1.0 / encode.median + 1.0 / decode.median),
             merge_seconds: None,
@@ -128,16 +110,17 @@ impl Machine {
         })
     }
 
-    /// The fastest row that `is_wanted`.
-    fn best(&self, what: &str, is_wanted: impl Fn(&Figure) -> bool) -> Result<&Figure> {
-        let found = self.figures.iter().filter(|row| is_wanted(row)).max_by(|a, b| a.median.total_cmp(&b.median));
+    /// The fastest row with this id.
+    fn best(&self, what: &str, id: &str) -> Result<&Row> {
+        let rows = self.rows.iter().filter(|row| id::of(row) == Some(id));
+        let found = rows.max_by(|a, b| a.median.total_cmp(&b.median));
         found.ok_or_else(|| {
             Error::invalid(format!("the record of {} has no row for {what}", self.name)).with_hint(MEASURE)
         })
     }
 }
 
-fn shown(row: &Figure) -> String {
+fn shown(row: &Row) -> String {
     format!("{}: {:.4} {}", row.name, row.median, row.unit)
 }
 
@@ -148,12 +131,12 @@ mod tests {
     use std::time::Duration;
 
     const DATASET: &str = r#"{"machine": "m", "device": "cpu", "rows": [
-        {"name": "dataset/build, times real time", "unit": "x", "median": 20000.0},
-        {"name": "dataset/merge of shards", "unit": "GB/s", "median": 1.0}]}"#;
+        {"id": "dataset.build.mel", "name": "a", "unit": "x", "median": 20000.0, "spread": 0, "n": 1},
+        {"id": "dataset.merge", "name": "b", "unit": "GB/s", "median": 1.0, "spread": 0, "n": 1}]}"#;
     const PACK: &str = r#"{"machine": "m", "device": "cpu", "rows": [
-        {"name": "pack/encode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0},
-        {"name": "pack/encode layer bf16 scalar 1t", "unit": "GB/s", "median": 0.5},
-        {"name": "pack/decode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0}]}"#;
+        {"id": "pack.encode.bf16", "name": "c", "unit": "GB/s", "median": 2.0, "spread": 0, "n": 1},
+        {"id": "pack.encode.bf16", "name": "d", "unit": "GB/s", "median": 0.5, "spread": 0, "n": 1},
+        {"id": "pack.decode.bf16", "name": "e", "unit": "GB/s", "median": 2.0, "spread": 0, "n": 1}]}"#;
 
     fn read(records: &[&str]) -> Result<Machine> {
         let folder = tempfile::tempdir().unwrap();
@@ -193,5 +176,24 @@ mod tests {
         let hour = Supply { within: Some(Duration::from_secs(3600)), ..Supply::default() };
         let error = Forecast::new(Work::Mel(1e6), &read(&[DATASET]).unwrap(), &hour).unwrap_err().to_string();
         assert!(error.contains("any number of machines takes") && error.contains("limited by the merge"), "{error}");
+    }
+    /// Records of the repository, whose rows have no ids.
+    #[test]
+    fn older_records_are_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
+        let machine = |name: &str| Machine::read(&[folder.join(name)]).unwrap();
+        let forecast = |name, work| Forecast::new(work, &machine(name), &Supply::default()).unwrap();
+        for name in ["xeon-avx512-2c/dataset.json", "nvidia-h200/dataset.json"] {
+            assert!(
+                forecast(name, Work::Mel(1.0)).figures[0].starts_with("dataset/build, times real time: "),
+                "{name}"
+            );
+        }
+        let tokens = forecast("nvidia-h200/snac-encode.json", Work::Tokens(1.0));
+        assert!(tokens.figures[0].starts_with("snac/encode corpus of "), "{tokens:?}");
+        let packed = forecast("xeon-avx512-2c/pack.json", Work::Pack(1));
+        let expected =
+            ["pack/encode minilm bf16 avx512 2t: 2.9916 GB/s", "pack/decode layer bf16 avx512 2t: 8.6436 GB/s"];
+        assert_eq!(packed.figures, expected);
     }
 }

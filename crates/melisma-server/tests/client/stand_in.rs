@@ -1,0 +1,1 @@
+../../../melisma-bench/src/serve/stand_in.rs
