@@ -1,22 +1,30 @@
-//! A search in progress: its request, the files that its workers share, and the measurement of one
+//! Chooses the winner of a search: which candidates are measured, in which order, and which is best.
+//!
+//! This file holds a search in progress: its request, the files that its workers share, and the measurement of one
 //! candidate.
+
+mod advice;
+pub(super) mod bound;
+pub(super) mod least_memory;
+pub(super) mod pick;
+mod pieces;
+mod reference;
+mod round;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use super::bound::Bound;
-use super::chunk::Splitting;
-use super::measure::Outcome;
-use super::{
-    Accuracy, Candidate, Done, EngineSettings, Latency, Measured, Message, Refusal, Request, Search, Sets, Spec, Task,
-};
-use super::{compare, prepare, work};
+use super::candidate::chunk::Splitting;
+use super::candidate::{Candidate, EngineSettings, prepare};
+use super::measure::{Accuracy, Done, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
+use super::{Message, Request, Search};
 use crate::engine::{EngineName, Operator};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
 use crate::text::size;
 use crate::{Error, ErrorKind, Result};
+use bound::Bound;
 
 /// Approximate measuring time per candidate; tests do not depend on exact times.
 const SECONDS: f64 = if cfg!(test) { 0.1 } else { 1.0 };

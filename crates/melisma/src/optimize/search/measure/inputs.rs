@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use half::{bf16, f16};
 
 use super::accuracy;
-use super::request::{Content, Given, Request, SEED};
 use crate::engine::Port;
 use crate::format::{Value, npy};
 use crate::onnx::{Dim, Model};
+use crate::optimize::search::request::{Content, Given, Request, SEED};
 use crate::output::{self, Existing};
 use crate::random::SplitMix64;
 use crate::{DType, Error, ErrorKind, Remedy, Result};
@@ -75,7 +75,7 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
 /// The given shapes by name, as part of the key; shapes that the model fixes are part of the model.
 /// Values from files count only if the search measures with them, which it does not if there is
 /// calibration data.
-pub(super) fn describe(request: &Request) -> Result<String> {
+pub(in crate::optimize::search) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
         Ok(match &given.content {
             Content::Shape(shape) => format!("{}={shape:?}", given.name),
@@ -95,7 +95,7 @@ pub(super) fn describe(request: &Request) -> Result<String> {
 }
 
 /// Checks the input files against the model's inputs.
-pub(super) fn check_files(model: &Model, request: &Request) -> Result<()> {
+pub(in crate::optimize::search) fn check_files(model: &Model, request: &Request) -> Result<()> {
     let ports = Port::inputs(model)?;
     for given in &request.inputs {
         if let Content::File(path) = &given.content
@@ -164,7 +164,7 @@ fn read_checked(path: &Path) -> Result<Value> {
 }
 
 /// Stores a set next to an engine for its self-check.
-pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
+pub(in crate::optimize::search) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     for (index, value) in values.iter().enumerate() {
         let path = folder.join(format!("input{index}.npy"));
         output::write(&path, &npy::encode(value), Existing::Replace)?;
@@ -173,7 +173,7 @@ pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
 }
 
 /// Reads the set that [`write`] stored.
-pub(super) fn read(folder: &Path) -> Result<Vec<Value>> {
+pub(in crate::optimize::search) fn read(folder: &Path) -> Result<Vec<Value>> {
     let paths = (0..).map(|index| folder.join(format!("input{index}.npy")));
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
 }

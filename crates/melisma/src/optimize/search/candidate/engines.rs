@@ -52,7 +52,7 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
 }
 
 /// The machine's GPUs, probed once.
-pub(super) fn probe() -> &'static cuda::Probe {
+pub(in crate::optimize::search) fn probe() -> &'static cuda::Probe {
     static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
     FOUND.get_or_init(cuda::probe)
 }
@@ -73,7 +73,7 @@ fn on_gpu(config: &Config) -> Result<bool> {
 }
 
 /// The version of an engine on this machine.
-pub(super) fn version(name: EngineName) -> Result<String> {
+pub(in crate::optimize::search) fn version(name: EngineName) -> Result<String> {
     Ok(match name {
         EngineName::Rten => rten::VERSION.to_owned(),
         EngineName::Melisma | EngineName::MelismaChain | EngineName::MelismaMixed => {
@@ -126,7 +126,7 @@ fn open_chain(model: &Model, candidate: &Candidate, budget: &Budget) -> Result<B
 
 /// Like [`open`], but consumes the model: the embedded engine takes its weights instead of copying
 /// them.
-pub(super) fn open_from(
+pub(in crate::optimize::search) fn open_from(
     model: Model,
     candidate: &Candidate,
     settings: &EngineSettings,
@@ -184,7 +184,11 @@ fn open_whole(
 ///
 /// # Errors
 /// The provider is switched off.
-pub(super) fn provider(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Option<Provider>> {
+pub(in crate::optimize::search) fn provider(
+    model: &Model,
+    candidate: &Candidate,
+    settings: &EngineSettings,
+) -> Result<Option<Provider>> {
     let cuda = || Cuda {
         ordinal: settings.ordinal,
         memory_limit: settings.memory_limit,

@@ -1,13 +1,19 @@
 //! The candidates: engines, precisions, threads and chunks, as the profile allows.
 
+pub(super) mod chunk;
+pub(super) mod engines;
+pub(super) mod prepare;
+mod settings;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::chunk::Chunk;
-use crate::config::Origin;
+pub use chunk::Chunk;
+pub use settings::EngineSettings;
+
 use crate::config::precision::{Format, Lowering};
-use crate::config::{Config, Policy, Profile};
+use crate::config::{Config, Origin, Policy, Profile};
 use crate::engine::{EngineName, Options};
 use crate::text::word::words;
 use crate::{Error, Remedy, Result};

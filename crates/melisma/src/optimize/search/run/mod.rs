@@ -1,18 +1,23 @@
 //! Chooses the engine for a run: the best cached one that meets the requirements, otherwise one that
 //! takes the model as it is.
 
+mod direct;
+mod process;
+
 use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use super::engines::version;
-use super::pick::pick;
+pub(super) use direct::Direct;
+pub(super) use process::ProcessEngine;
+
+use super::candidate::engines::{available, version};
+use super::candidate::{Candidate, Chunk, EngineSettings};
+use super::choose::pick::pick;
+use super::measure::Measured;
 use super::report::{InputShape, milliseconds};
-use super::{
-    Candidate, Chunk, Direct, EngineSettings, Measured, Message, Report, Requested, Requirements, Search, available,
-    key,
-};
+use super::{Message, Report, Requested, Requirements, Search, key};
 use crate::config::DeviceRequest;
 use crate::config::precision::Format;
 use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};

@@ -3,35 +3,32 @@
 
 use std::path::Path;
 
-use crate::Result;
 use crate::config::precision::Format;
 use crate::engine::{Engine, Options, Port, rten};
 use crate::format::Value;
-use crate::onnx::Model;
-use crate::onnx::pass;
+use crate::onnx::{Model, pass};
 use crate::output::{self, Existing};
-use crate::pack;
 use crate::runtime::memory::Budget;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result, pack};
 
 /// The name of the model file for workers.
-pub(super) const FILE: &str = "model.onnx";
+pub(in crate::optimize::search) const FILE: &str = "model.onnx";
 /// The name of the model file in an entry, with packed weights.
-pub(super) const PACKED: &str = "model.packed";
+pub(in crate::optimize::search) const PACKED: &str = "model.packed";
 
 /// The parameters for preparing a model.
 #[derive(Clone, Copy)]
-pub(super) struct Aim<'a> {
+pub(in crate::optimize::search) struct Aim<'a> {
     /// A value for each input.
-    pub(super) values: &'a [Value],
+    pub(in crate::optimize::search) values: &'a [Value],
     /// The largest error, relative to an output's largest value.
-    pub(super) tolerance: f64,
+    pub(in crate::optimize::search) tolerance: f64,
     /// CPU threads for measuring sensitivity.
-    pub(super) threads: usize,
+    pub(in crate::optimize::search) threads: usize,
 }
 
 /// `model` with weights in `format`. In FP16, sensitive nodes stay in FP32.
-pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Model> {
+pub(in crate::optimize::search) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Model> {
     let mut model = exact(model, aim.values)?;
     match format {
         Format::Fp32 => {}
@@ -82,23 +79,23 @@ fn resolve(model: &mut Model) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
+pub(in crate::optimize::search) fn write(model: &Model, folder: &Path) -> Result<()> {
     output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
 }
 
 /// Stores the model in an entry with losslessly compressed weights.
-pub(super) fn store(model: &Model, folder: &Path, threads: usize, budget: &Budget) -> Result<()> {
+pub(in crate::optimize::search) fn store(model: &Model, folder: &Path, threads: usize, budget: &Budget) -> Result<()> {
     let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(budget) })?;
     output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 
 /// Reads the model that [`store`] stored.
-pub(super) fn cached(folder: &Path, budget: &Budget) -> Result<Model> {
+pub(in crate::optimize::search) fn cached(folder: &Path, budget: &Budget) -> Result<Model> {
     unpacked(&folder.join(PACKED), budget)
 }
 
 /// Reads the model for a worker, from [`write`] or [`store`].
-pub(super) fn given(path: &Path, budget: &Budget) -> Result<Model> {
+pub(in crate::optimize::search) fn given(path: &Path, budget: &Budget) -> Result<Model> {
     if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, budget) } else { Model::open(path) }
 }
 

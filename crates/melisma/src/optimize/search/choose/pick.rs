@@ -1,9 +1,9 @@
 //! Picks the winner among the measured candidates.
 
-use super::Measured;
 use crate::config::Profile;
 use crate::config::precision::Format;
 use crate::engine::EngineName;
+use crate::optimize::search::measure::{Latency, Measured};
 
 /// A lower precision must take at most this share of a higher one's time.
 const MOST_TIME: f64 = 0.9;
@@ -13,7 +13,7 @@ const DESCENDING: [Format; 4] = [Format::Fp32, Format::Bf16, Format::Fp16, Forma
 /// The candidate that `profile` prefers: `emergency` takes TensorRT if installed, `training` the
 /// least memory, `field` the fastest. A lower precision wins only by a gain larger than the
 /// noise.
-pub(super) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
+pub(in crate::optimize::search) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     match profile {
         Profile::Training => least(all),
         Profile::Emergency => {
@@ -59,7 +59,7 @@ pub(super) fn is_clearly_faster(lower: &Measured, higher: &Measured) -> bool {
     lower.p50 <= MOST_TIME * higher.p50 && higher.p50 - lower.p50 > spread
 }
 
-fn latency(measured: &Measured) -> Option<super::Latency> {
+fn latency(measured: &Measured) -> Option<Latency> {
     measured.outcome.map(|outcome| outcome.latency_seconds)
 }
 
@@ -74,7 +74,9 @@ fn least(all: &[Measured]) -> Option<&Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::search::{Accuracy, Candidate, Chunk, Latency, Measurement, Refusal};
+    use crate::optimize::search::Measurement;
+    use crate::optimize::search::candidate::{Candidate, Chunk};
+    use crate::optimize::search::measure::{Accuracy, Latency, Refusal};
 
     fn measured(engine: EngineName, precision: Format, [p50, p90]: [f64; 2]) -> Measured {
         Measured {

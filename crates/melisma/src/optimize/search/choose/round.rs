@@ -1,25 +1,25 @@
 //! The measuring rounds and the final choice.
 
-use super::candidate::threads;
-use super::chunk::{Chunk, Splitting};
 use super::least_memory::{LeastMemory, measured_limit_bytes};
 use super::pick::{leaders, pick};
-use super::report::InputShape;
-use super::selection::{Reference, Scratch, Selection};
-use super::{Candidate, Measured, Refusal, Report};
-use super::{advice, engines, prepare};
+use super::{Reference, Scratch, Selection, advice};
 use crate::config::Profile;
 use crate::config::precision::Format;
 use crate::engine::{EngineName, Port};
 use crate::format::Value;
 use crate::onnx::Model;
+use crate::optimize::search::Report;
+use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
+use crate::optimize::search::candidate::{Candidate, engines, prepare, threads};
+use crate::optimize::search::measure::{Measured, Refusal};
+use crate::optimize::search::report::InputShape;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many of the best are measured a second time.
 const FINALISTS: usize = 3;
 
 impl Selection<'_> {
-    pub(super) fn select(&self) -> Result<(Report, Model)> {
+    pub(in crate::optimize::search) fn select(&self) -> Result<(Report, Model)> {
         let scratch = self.scratch()?;
         let (profile, requirements) = (self.search.config.profile.value, &self.request.requirements);
         let engines = engines::available(self.search.config, requirements.engine)?;

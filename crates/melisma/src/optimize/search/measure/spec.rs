@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, EngineSettings};
 use crate::engine::{EngineName, Operator};
+use crate::optimize::search::candidate::{Candidate, EngineSettings};
 use crate::output::{self, Existing};
 use crate::{Error, ErrorKind, Remedy, Result};
 

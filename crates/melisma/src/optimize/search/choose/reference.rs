@@ -1,11 +1,12 @@
 //! The reference outputs for comparing candidates.
 
-use super::chunk::{Chunk, PIECE};
 use super::least_memory::LeastMemory;
-use super::selection::{Reference, Scratch, Selection};
-use super::{Candidate, work};
+use super::{Reference, Scratch, Selection};
 use crate::config::precision::Format;
 use crate::engine::{EngineName, onnxruntime, rten};
+use crate::optimize::search::candidate::Candidate;
+use crate::optimize::search::candidate::chunk::{Chunk, PIECE};
+use crate::optimize::search::measure::work;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 impl Selection<'_> {

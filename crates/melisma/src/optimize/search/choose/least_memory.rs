@@ -2,12 +2,13 @@
 //! too low.
 
 use super::bound::{Bound, MIB, least_bytes};
-use super::chunk::{Chunk, PIECE, Splitting};
-use super::selection::{Scratch, Selection};
-use super::{Candidate, Measured};
+use super::{Scratch, Selection};
 use crate::config::precision::Format;
 use crate::engine::need::Need;
 use crate::engine::rten;
+use crate::optimize::search::candidate::Candidate;
+use crate::optimize::search::candidate::chunk::{Chunk, PIECE, Splitting};
+use crate::optimize::search::measure::Measured;
 use crate::text::size;
 use crate::{Error, Remedy};
 
@@ -52,7 +53,7 @@ impl LeastMemory {
 
 /// Adds the limit that a search needs to a memory error: a worker takes more than a run in this
 /// process.
-pub(super) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error {
+pub(in crate::optimize::search) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error {
     let Some(Bound::Limit(_)) = selection.bound() else { return error };
     let least = selection.scratch().ok().and_then(|scratch| LeastMemory::of(selection, &scratch));
     match least {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::engines::open_from;
-use super::{Done, EngineSettings, Spec, Task, hard_limit, prepare};
+use super::{Done, Spec, Task, hard_limit};
 use crate::engine::{Engine, Operator, rten};
 use crate::format::{Value, npy};
 use crate::onnx::synthetic::{self, Snac};
+use crate::optimize::search::candidate::engines::open_from;
+use crate::optimize::search::candidate::{EngineSettings, prepare};
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes;
 use crate::runtime::memory::Budget;
@@ -97,11 +98,11 @@ fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
     Ok(seconds)
 }
 
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
+pub(in crate::optimize::search) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     files.iter().map(npy::read).collect()
 }
 
-pub(super) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
+pub(in crate::optimize::search) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
     let file = |(index, value): (usize, &Value)| {
         let path = folder.join(format!("{set}_{index}.npy"));
         output::write(&path, &npy::encode(value), Existing::Replace).map(|()| path)

@@ -5,16 +5,15 @@ use std::fmt;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::Origin;
 use crate::config::policy::Chunking;
-use crate::config::{Config, Policy, Profile};
+use crate::config::{Config, Origin, Policy, Profile};
 use crate::engine::EngineName;
 
 /// Chunk length on the long axis for our own engine, which computes nothing twice, when memory
 /// matters most.
 pub const SMALL_CHUNK: usize = 16;
 /// Chunk length on the long axis for other engines, which compute the edges twice.
-pub(super) const PIECE: usize = 64;
+pub(in crate::optimize::search) const PIECE: usize = 64;
 
 /// How much of the long axis is computed at once. In JSON: null, `"whole"`, or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -75,7 +74,7 @@ impl<'de> Deserialize<'de> for Chunk {
 
 /// When a signal is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Splitting {
+pub(in crate::optimize::search) enum Splitting {
     /// Never.
     Off,
     /// Only if memory requires it, into the longest pieces that fit.
@@ -89,7 +88,7 @@ pub(super) enum Splitting {
 impl Splitting {
     /// `emergency` never splits; otherwise `chunk_large_tensors` and a user-set `chunk_size`
     /// decide.
-    pub(super) fn of(config: &Config) -> Self {
+    pub(in crate::optimize::search) fn of(config: &Config) -> Self {
         let is_written = !matches!(config.chunk_size.origin, Origin::Default | Origin::Profile(_));
         match (config.profile.value, Policy::new(config).chunking) {
             (Profile::Emergency, _) | (_, Chunking::Off) => Self::Off,
@@ -100,7 +99,7 @@ impl Splitting {
     }
 
     /// The chunks to try first with `engine`.
-    pub(super) fn chunks(self, engine: EngineName) -> Vec<Chunk> {
+    pub(in crate::optimize::search) fn chunks(self, engine: EngineName) -> Vec<Chunk> {
         let is_ours = engine.is_ours();
         match self {
             Self::Off if is_ours => vec![Chunk::Whole],

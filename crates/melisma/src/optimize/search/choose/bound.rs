@@ -12,7 +12,7 @@ const SHARE: u64 = 16;
 
 /// A number of bytes and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(in crate::optimize::search) enum Bound {
     /// The user's limit.
     Limit(u64),
     /// The free memory of the machine.
@@ -21,7 +21,7 @@ pub(super) enum Bound {
 
 impl Bound {
     /// The user's limit; under `field`, at most the free memory.
-    pub(super) fn of(config: &Config, free_bytes: Option<u64>) -> Option<Self> {
+    pub(in crate::optimize::search) fn of(config: &Config, free_bytes: Option<u64>) -> Option<Self> {
         let limit = config.memory_limit.value.bytes();
         let free = free_bytes.filter(|_| config.profile.value == Profile::Field);
         match (limit, free) {
@@ -31,13 +31,13 @@ impl Bound {
         }
     }
 
-    pub(super) fn bytes(self) -> u64 {
+    pub(in crate::optimize::search) fn bytes(self) -> u64 {
         let (Self::Limit(bytes) | Self::Free(bytes)) = self;
         bytes
     }
 
     /// Whether a candidate with this measured peak stays within the bound in other runs too.
-    pub(super) fn fits(self, peak_bytes: u64, threads: usize) -> bool {
+    pub(in crate::optimize::search) fn fits(self, peak_bytes: u64, threads: usize) -> bool {
         peak_bytes <= most_peak_bytes(self.bytes(), threads)
     }
 

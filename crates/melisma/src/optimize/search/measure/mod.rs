@@ -1,8 +1,27 @@
 //! The measurements of a candidate.
 
+mod accuracy;
+mod hard_limit;
+pub(super) mod inputs;
+mod operators;
+mod serve;
+mod spec;
+pub(super) mod work;
+mod worker;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Accuracy, Candidate};
+pub(super) use accuracy::floats;
+pub use accuracy::{Accuracy, compare};
+pub use inputs::Sets;
+pub use serve::serve;
+pub use spec::{Done, Spec, Task};
+use work::work;
+#[cfg(any(feature = "bench", feature = "front", test))]
+pub use worker::Program;
+pub use worker::Worker;
+
+use super::candidate::Candidate;
 
 /// Seconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -1,14 +1,14 @@
 //! Suggestions for a faster or smaller engine, based on the measurements.
 
-use super::Measured;
+use super::Selection;
 use super::bound::Bound;
-use super::candidate::Wanted;
-use super::chunk::{Chunk, Splitting};
 use super::pick::{is_clearly_faster, ranked};
-use super::report::milliseconds;
-use super::selection::Selection;
 use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
+use crate::optimize::search::candidate::Wanted;
+use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
+use crate::optimize::search::measure::Measured;
+use crate::optimize::search::report::milliseconds;
 use crate::text::size;
 
 /// Advice names an operator that takes more than this share of the time.

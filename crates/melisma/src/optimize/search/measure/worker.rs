@@ -90,7 +90,7 @@ impl Worker {
     }
 
     /// The memory of a worker without a model; `None` if candidates run in this process.
-    pub(super) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
+    pub(in crate::optimize::search) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
         let Self::Program(program) = self else { return None };
         let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
         in_process(program, &spec).ok()?.0.peak_bytes

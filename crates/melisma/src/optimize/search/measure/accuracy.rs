@@ -83,7 +83,7 @@ fn distance(values: &[f32], reference: &[f32]) -> Accuracy {
 ///
 /// # Errors
 /// Never for the existing types.
-pub(super) fn floats(value: &Value) -> Result<Vec<f32>> {
+pub(in crate::optimize::search) fn floats(value: &Value) -> Result<Vec<f32>> {
     macro_rules! widened {
         ($type:ty, $widen:expr) => {
             value.as_slice::<$type>()?.iter().map(|&x| ($widen)(x)).collect()

@@ -2,11 +2,12 @@
 //! Lower precisions are split only if FP32 does not fit at all.
 
 use super::bound::most_peak_bytes;
-use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
-use super::selection::{Reference, Scratch, Selection};
-use super::{Candidate, Measured};
+use super::{Reference, Scratch, Selection};
 use crate::config::precision::Format;
+use crate::optimize::search::candidate::Candidate;
+use crate::optimize::search::candidate::chunk::{Chunk, PIECE, SMALL_CHUNK};
+use crate::optimize::search::measure::Measured;
 
 /// Lengths are multiples of this.
 const GRAIN: usize = 16;

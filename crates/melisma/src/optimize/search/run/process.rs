@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Chunk, Done, EngineSettings, Spec, Task, Worker, work};
 use crate::config::precision::Format;
 use crate::engine::need::{Hidden, Limits};
 use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
 use crate::optimize::cache::Temporary;
+use crate::optimize::search::candidate::{Candidate, Chunk, EngineSettings};
+use crate::optimize::search::measure::{Done, Spec, Task, Worker, work};
 use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 

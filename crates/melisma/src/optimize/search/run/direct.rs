@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use super::{Candidate, Chunk, EngineSettings, ProcessEngine, Worker, open};
+use super::ProcessEngine;
 use crate::Result;
 use crate::engine::chunked::{Chunked, Reach};
 use crate::engine::need::{Admission, Hidden, Limits, Need};
 use crate::engine::{Engine, Options, Ports, Weights, rten};
 use crate::format::Value;
 use crate::onnx::Model;
+use crate::optimize::search::candidate::engines::open;
+use crate::optimize::search::candidate::{Candidate, Chunk, EngineSettings};
+use crate::optimize::search::measure::Worker;
 use crate::runtime::memory::Budget;
 
 /// The parameters for opening the engine.
