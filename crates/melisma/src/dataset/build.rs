@@ -4,26 +4,24 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use super::columns;
 use super::counters::{Counters, Snapshot};
-use super::failure::{Action, Failure, RowFailure, in_order};
+use super::failure::{Action, Failure, RowFailure, TEXT_STAGE, in_order};
 use super::feature::Feature;
 use super::guard;
 use super::identity::plan_of;
 use super::journal::{self, Header, Journal};
 use super::paths::Paths;
 use super::pipeline::{self, Job, Made};
-use super::plan::{Plan, Scan, TEXT_STAGE};
+use super::plan::{Plan, Scan};
 use super::request::Request;
-use super::store::{Kind, Layout, Store};
+use super::store::{INPUTS, Kind, Layout, Store};
 use super::tokens::{Check, Origin, Tokens, origin, round_trip};
 use super::work::Work;
 use crate::config::Threads;
 use crate::output::{self, Existing};
 use crate::runtime::memory::Space;
 use crate::{Error, Remedy, Result};
-
-/// The attribute of a shard that tells from which list of files it was divided.
-pub(super) const INPUTS: &str = "inputs";
 
 /// The result of a build.
 #[derive(Debug, Clone)]
@@ -74,8 +72,29 @@ impl Outcome {
     }
 }
 
-/// As [`Request::build_watched`](super::Request::build_watched).
-pub(super) fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
+impl Request<'_> {
+    /// Builds the dataset, or resumes an earlier run of the same plan.
+    ///
+    /// # Errors
+    /// The output exists with another plan and may not be replaced, a disk is full, the budget or the
+    /// device runs out of memory, or a file fails and the request stops on failures. Finished rows stay
+    /// on disk, and the same request resumes from there.
+    pub fn build(&self) -> Result<Outcome> {
+        self.build_watched(&Counters::default(), |_, _| {})
+    }
+
+    /// As [`Request::build`]. Calls `planned` with the plan and the rows of earlier runs before the work begins; from
+    /// then on `counters` show how far it is, and can stop it.
+    ///
+    /// # Errors
+    /// As [`Request::build`], or it was stopped.
+    pub fn build_watched(&self, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
+        build(self, counters, planned)
+    }
+}
+
+/// As [`Request::build_watched`].
+fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
     output::target(&request.output, request.existing)?;
     let paths = Paths::new(&request.output)?;
@@ -99,7 +118,7 @@ pub(super) fn build(request: &Request<'_>, counters: &Counters, planned: impl Fn
         return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
-    let mut layout = plan.feature.layout(&plan, request.shard);
+    let mut layout = columns::layout(&plan, request.shard);
     if request.shard.1 > 1 {
         layout.attributes.insert(INPUTS.to_owned(), request.inputs.fingerprint().into());
     }
@@ -260,7 +279,7 @@ fn begin(
     let store = Store::create(&paths.partial, store, layout)?;
     paths.conceal()?;
     alone(&store, request)?;
-    plan.feature.write_columns(&store, plan)?;
+    columns::write(&store, plan)?;
     let journal = Journal::create(&paths.journal, header)?;
     Ok((store, journal, Vec::new()))
 }

@@ -1,11 +1,7 @@
 //! What the rows of a dataset hold.
 
-use serde_json::{Map, Value};
-
-use super::mel::{self, Options};
-use super::plan::Plan;
-use super::store::{Layout, Store};
-use super::tokens::{self, Tokens};
+use super::mel::Options;
+use super::tokens::Tokens;
 use crate::audio::Target;
 use crate::text::count;
 use crate::{Error, Result};
@@ -54,28 +50,6 @@ impl Feature {
                 0 => Err(Error::invalid(format!("{}: shorter than one segment", count(n_samples, "sample")))),
                 n_rows => Ok(n_rows),
             },
-        }
-    }
-
-    /// The header of the dataset that `plan` describes, for one of several shards.
-    pub(super) fn layout(&self, plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
-        let (columns, attributes) = match self {
-            Self::Mel(options) => mel::layout::describe(options, plan),
-            Self::Tokens(tokens) => tokens::layout::describe(tokens, plan),
-        };
-        let shard = (n_shards > 1).then(|| ("shard", Value::from(format!("{}/{n_shards}", shard + 1))));
-        let mut attributes: Vec<(&str, Value)> = attributes.into_iter().chain(shard).collect();
-        attributes.sort_by_key(|(name, _)| *name);
-        let attributes: Map<String, Value> =
-            attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Layout { n_rows: plan.rows.len() as u64, columns, attributes }
-    }
-
-    /// Writes the columns that the plan determines, and sets every `status` to pending.
-    pub(super) fn write_columns(&self, store: &Store, plan: &Plan) -> Result<()> {
-        match self {
-            Self::Mel(_) => mel::layout::write_columns(store, plan),
-            Self::Tokens(tokens) => tokens::layout::write_columns(tokens, store, plan),
         }
     }
 }

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::build::INPUTS;
 use super::guard;
 use super::hash::{Found, Table, is_plain};
 use super::identity::Identity;
 use super::journal;
 use super::paths::Paths;
-use super::store::{COLUMNS, Column, ColumnType, Extent, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS};
+use super::store::{COLUMNS, Column, ColumnType, Extent, INPUTS, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS};
 use super::verify::verify;
 use crate::output::{self, Existing};
 use crate::runtime::memory::{Budget, Space};

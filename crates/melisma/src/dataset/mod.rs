@@ -23,6 +23,7 @@
 //! lock. A journal beside it records which rows are written.
 
 mod build;
+mod columns;
 mod complete;
 mod counters;
 mod failure;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::tokens::{Lines, Origin};
+use super::store::is_lines;
 use crate::output::{self, Existing};
 use crate::{Error, Result};
 
@@ -29,9 +29,14 @@ impl Paths {
             partial: beside(output, ".partial"),
             journal: beside(output, ".journal"),
             failures: beside(output, ".failures.jsonl"),
-            origin: Lines::is_name(output).then(|| Origin::path(output)),
+            origin: is_lines(output).then(|| origin_of(output)),
         })
     }
+}
+
+/// The file that tells what the lines at `path` were made from. It is beside the lines themselves if `path` is a link.
+pub(super) fn origin_of(path: &Path) -> PathBuf {
+    beside(&output::target(path, Existing::Replace).unwrap_or_else(|_| path.to_owned()), ".origin.json")
 }
 
 /// `path` with `suffix` at the end of its name.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counters::Counters;
-use super::failure::{Action, Failure, RowFailure};
+use super::failure::{Action, Failure, RowFailure, TEXT_STAGE};
 use super::feature::Feature;
 use super::input::Input;
 use super::inputs::Inputs;
@@ -17,8 +17,6 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The most rows of a dataset.
 const MAX_ROWS: u64 = u32::MAX as u64;
-/// The stage of failures to find a text.
-pub(super) const TEXT_STAGE: &str = "text";
 /// Files that are inspected before any of them is planned.
 const BAND: usize = 4096;
 

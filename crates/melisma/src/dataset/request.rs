@@ -2,11 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::build::{self, Outcome};
-use super::counters::Counters;
 use super::feature::Feature;
 use super::inputs::Inputs;
-use super::plan::Plan;
 use super::store::Kind;
 use super::technique::Techniques;
 use super::tokens::Lines;
@@ -144,24 +141,5 @@ impl<'a> Request<'a> {
 
     pub(super) fn store(&self) -> Result<Kind> {
         self.store.map_or_else(|| Kind::choose(None, &self.output), Ok)
-    }
-
-    /// Builds the dataset, or resumes an earlier run of the same plan.
-    ///
-    /// # Errors
-    /// The output exists with another plan and may not be replaced, a disk is full, the budget or the
-    /// device runs out of memory, or a file fails and the request stops on failures. Finished rows stay
-    /// on disk, and the same request resumes from there.
-    pub fn build(&self) -> Result<Outcome> {
-        self.build_watched(&Counters::default(), |_, _| {})
-    }
-
-    /// As [`Request::build`]. Calls `planned` with the plan and the rows of earlier runs before the work begins; from
-    /// then on `counters` show how far it is, and can stop it.
-    ///
-    /// # Errors
-    /// As [`Request::build`], or it was stopped.
-    pub fn build_watched(&self, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
-        build::build(self, counters, planned)
     }
 }

@@ -14,5 +14,3 @@ pub(super) use job::Job;
 pub use options::{Options, Tail};
 #[cfg(feature = "bench")]
 pub use rehearsal::{Rehearsal, rehearse};
-
-use job::shape;

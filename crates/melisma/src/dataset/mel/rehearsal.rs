@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use super::Options;
 use super::clock::Clock;
-use super::job::{queues, shape};
-use super::slot::Slot;
+use super::slot::{Slot, queues, shape};
 use super::tuning::tuning;
 use crate::dataset::counters::{Counters, Snapshot, Stage};
 use crate::dataset::technique::Techniques;

@@ -11,10 +11,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::record::{At, Dialect, Record};
 use super::text::Text;
-use crate::dataset::failure::{Action, Failure};
+use crate::dataset::failure::{Action, Failure, TEXT_STAGE};
 use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::dataset::inputs::Inputs;
-use crate::dataset::plan::TEXT_STAGE;
 use crate::text::count;
 use crate::{Error, Result};
 

@@ -5,12 +5,16 @@ mod feeder;
 mod job;
 mod lane;
 pub(super) mod layout;
+mod line_writer;
 mod lines;
 mod metadata;
 pub(super) mod origin;
+mod reader;
 mod record;
 pub(super) mod round_trip;
 mod text;
+mod texts;
+mod worker;
 
 use std::sync::Arc;
 
@@ -25,7 +29,8 @@ pub(super) use job::Job;
 pub use lines::{LineFormat, Lines, Repeats};
 pub use metadata::Metadata;
 pub use origin::Origin;
-pub use text::{Text, Texts};
+pub use text::Text;
+pub use texts::Texts;
 
 /// What determines the tokens of a dataset.
 #[derive(Debug, Clone)]

@@ -3,14 +3,14 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
 use crate::dataset::failure::Failure;
-use crate::dataset::paths::beside;
+use crate::dataset::paths::origin_of;
 use crate::dataset::store::Layout;
 use crate::output::{self, Existing};
 use crate::{Error, ErrorKind, Remedy, Result};
@@ -43,12 +43,6 @@ impl Origin {
         Self { format: FORMAT.to_owned(), lines, rows: 0, bytes: 0, blake3: String::new(), attributes }
     }
 
-    /// The file beside the lines at `path`.
-    pub(in crate::dataset) fn path(path: &Path) -> PathBuf {
-        // Beside the lines themselves if `path` is a link.
-        beside(&output::target(path, Existing::Replace).unwrap_or_else(|_| path.to_owned()), ".origin.json")
-    }
-
     /// Reads what the lines at `path` were made from.
     ///
     /// # Errors
@@ -56,7 +50,7 @@ impl Origin {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         File::open(path).map_err(|error| Error::io(path.display(), error))?;
-        let origin = Self::path(path);
+        let origin = origin_of(path);
         Self::read(&origin).map_err(|error| {
             Error::new(error.kind(), format!("{error}; lines alone do not tell what they were made from"))
                 .with_hint("keep it beside the lines")
@@ -64,7 +58,7 @@ impl Origin {
         })
     }
 
-    /// Reads the file that [`Origin::path`] names.
+    /// Reads the file that [`origin_of`] names.
     pub(in crate::dataset) fn read(path: &Path) -> Result<Self> {
         let failed = |error| Error::io(path.display(), error);
         let mut text = Vec::new();
@@ -77,7 +71,7 @@ impl Origin {
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string(self).map_err(|error| Error::invalid(error.to_string()))?;
-        output::write(&Self::path(path), (text + "\n").as_bytes(), Existing::Replace)
+        output::write(&origin_of(path), (text + "\n").as_bytes(), Existing::Replace)
     }
 
     /// Whether the plan and the form of the lines are these.
@@ -155,7 +149,7 @@ mod tests {
             let error = origin.check(&path).unwrap_err();
             assert!(error.kind() == ErrorKind::Check && error.to_string().contains(word), "{error}");
         }
-        std::fs::write(Origin::path(&path), b"{\"format\":\"mine\"}").unwrap();
+        std::fs::write(origin_of(&path), b"{\"format\":\"mine\"}").unwrap();
         assert!(Origin::open(&path).is_err());
     }
 }

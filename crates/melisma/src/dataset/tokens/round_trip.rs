@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::job::Run;
-use super::lane::Reader;
+use super::reader::Reader;
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::{Failure, RowFailure};
 use crate::dataset::hash::MEASURED;
