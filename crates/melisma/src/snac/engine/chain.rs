@@ -10,7 +10,8 @@ use melisma_kernels::layer::residual::Residual;
 use melisma_kernels::layer::step::{Rounding, Row, Timeline};
 use melisma_kernels::{Budget, Device, Element, Queue};
 
-use super::flow::Buffers;
+use super::buffers::Buffers;
+use super::size::Sizes;
 use crate::Result;
 use crate::snac::codes::slots;
 use crate::snac::config::{Config, HEAD_DIM};
@@ -44,22 +45,6 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
 pub(super) struct Prepare<'a, W: ?Sized> {
     pub(super) n_latents: usize,
     pub(super) with: Option<&'a W>,
-}
-
-/// How much memory a chain needs between its layers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    /// Floats of state in a slot.
-    pub(super) slot_len: usize,
-    /// Latents, inputs and outputs of a frame.
-    pub(super) frame_latents: usize,
-    pub(super) frame_in: usize,
-    pub(super) frame_out: usize,
-    /// Floats per latent of the widest activations, and of deviates.
-    pub(super) widest: usize,
-    pub(super) deviates: usize,
-    /// Channels of attention, or 0.
-    pub(super) attention: usize,
 }
 
 /// A layer with state, and where its floats begin in a slot.

@@ -1,6 +1,7 @@
 //! The codec on a device, many streams in one batch: [`Engine`] decodes, [`EncodeEngine`] encodes.
 
 mod batch;
+mod buffers;
 mod chain;
 mod decode;
 mod encode;
@@ -8,6 +9,7 @@ mod flow;
 mod need;
 mod options;
 mod ring;
+mod size;
 mod slots;
 
 use melisma_kernels::{Device, Queue};

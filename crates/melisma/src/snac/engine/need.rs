@@ -3,9 +3,8 @@
 use melisma_kernels::layer::need::Need;
 use melisma_kernels::layer::step::Rows;
 
-use super::batch::Capacity;
-use super::chain::Sizes;
 use super::ring::N_ENTRIES;
+use super::size::{Capacity, Sizes};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Needed;
 

@@ -12,8 +12,10 @@ use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Time
 use melisma_kernels::layer::upsample::Upsample;
 use melisma_kernels::{Budget, Device, Queue, View};
 
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
-use super::super::flow::{Buffers, Flow};
+use super::super::buffers::Buffers;
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, places};
+use super::super::flow::Flow;
+use super::super::size::Sizes;
 use super::need::sizes;
 use crate::snac::codes::slots;
 use crate::snac::config::Config;

@@ -4,9 +4,9 @@ use melisma_kernels::layer::need::{
     Need, Work, attention, depthwise, embed, head, noise, norm, pointwise, residual, upsample,
 };
 
-use super::super::batch::Capacity;
-use super::super::chain::Sizes;
 use super::super::need::Shape;
+use super::super::size::Capacity;
+use super::super::size::Sizes;
 use super::{CLIP_FRAMES, Engine};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Needed;

@@ -10,8 +10,10 @@ use melisma_kernels::layer::quantize::{self, Level, Quantize};
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
-use super::super::flow::{Buffers, Flow};
+use super::super::buffers::Buffers;
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, places};
+use super::super::flow::Flow;
+use super::super::size::Sizes;
 use super::need::sizes;
 use crate::snac::config::Config;
 use crate::snac::model::Model;

@@ -16,9 +16,10 @@ use std::sync::Arc;
 use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::batch::{Batch, Capacity, Input};
+use super::batch::{Batch, Input};
 use super::options::{EngineOptions, MAX_STREAMS, check_streams};
 use super::ring::Ticket;
+use super::size::Capacity;
 use super::slots::{Slots, StreamId};
 use crate::snac::codes::Codes;
 use crate::snac::config::Config;

@@ -5,8 +5,8 @@ use melisma_kernels::layer::need::{
 };
 use melisma_kernels::layer::step::Timeline;
 
-use super::super::chain::Sizes;
 use super::super::need::Shape;
+use super::super::size::Sizes;
 use super::layers::supported;
 use super::{EncodeEngine, capacity};
 use crate::runtime::device::Device;
