@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::guard;
-use super::hash::{Found, Table, is_plain};
-use super::identity::Identity;
-use super::journal;
-use super::paths::Paths;
-use super::store::{COLUMNS, Column, ColumnType, Extent, INPUTS, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS};
-use super::verify::verify;
+use super::store::hash::{Found, Table, is_plain};
+use super::store::identity::Identity;
+use super::store::paths::Paths;
+use super::store::{
+    COLUMNS, Column, ColumnType, Extent, INPUTS, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS, guard, journal, verify,
+};
 use crate::output::{self, Existing};
 use crate::runtime::memory::{Budget, Space};
 use crate::text::count;

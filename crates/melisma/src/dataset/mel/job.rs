@@ -2,12 +2,11 @@
 
 use std::sync::atomic::AtomicU64;
 
-use super::Options;
 use super::clock::Clock;
 use super::slot::{Queues, shape};
 use super::tuning::{Tuning, tuning};
 use crate::Result;
-use crate::dataset::request::Request;
+use crate::dataset::plan::{Options, Request};
 use crate::dataset::technique::Techniques;
 use crate::dataset::work::{Shared, for_one_thread};
 use crate::mel::{Batch, Plan};

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::Options;
 use super::clock::Clock;
 use super::slot::{Slot, queues, shape};
 use super::tuning::tuning;
 use crate::dataset::counters::{Counters, Snapshot, Stage};
+use crate::dataset::plan::Options;
 use crate::dataset::technique::Techniques;
 use crate::dataset::work::for_one_thread;
 use crate::random::Lcg32;

@@ -7,10 +7,10 @@ use melisma_kernels::signal::mel::{Batch, Sample, Value};
 use melisma_kernels::{Buffer, Space};
 use tracing::Span;
 
-use super::Options;
 use super::clock::{Clock, Times};
 use crate::Result;
 use crate::audio::{SampleType, Source};
+use crate::dataset::plan::Options;
 use crate::dataset::row::Status;
 use crate::dataset::technique::{Conversion, Streams, Techniques};
 use crate::mel::{OutputPrecision, Plan};

@@ -1,7 +1,7 @@
 //! How the work on spectrograms is divided.
 
-use super::Options;
 use super::slot::shape;
+use crate::dataset::plan::Options;
 use crate::dataset::technique::Techniques;
 use crate::runtime::device::Device;
 

@@ -11,11 +11,20 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod complete;
+pub(super) mod guard;
+pub(super) mod hash;
 #[doc(hidden)]
 pub mod hdf5;
+pub(super) mod identity;
+#[doc(hidden)]
+pub mod journal;
 mod layout;
-pub(super) mod npy;
+pub(super) mod lines;
+mod npy;
+pub(super) mod paths;
 mod safetensors;
+mod verify;
 
 use std::fs::File;
 use std::io::Write;
@@ -26,9 +35,10 @@ use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 
 pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, INPUTS, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
 pub use layout::{Column, ColumnType, Layout};
+pub use lines::{LineFormat, Lines, Origin, Repeats};
+pub use verify::{Verified, verify};
 
-use crate::output;
-use crate::{Error, Remedy, Result};
+use crate::{Error, Remedy, Result, output};
 
 const EXPECTED: &str = "name a dataset that Melisma built";
 

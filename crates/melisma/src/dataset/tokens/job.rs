@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::{Check, Tokens};
 use crate::Result;
-use crate::dataset::hash::Table;
-use crate::dataset::request::Request;
+use crate::dataset::plan::{Check, Request, Tokens};
+use crate::dataset::store::hash::Table;
 use crate::dataset::work::{Shared, for_one_thread};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Needed, Space};

@@ -10,9 +10,9 @@ use super::job::Run;
 use super::round_trip::RoundTrip;
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::{Failure, RowFailure};
-use crate::dataset::hash::MEASURED;
-use crate::dataset::journal::Record;
 use crate::dataset::row::{Row, Status};
+use crate::dataset::store::hash::MEASURED;
+use crate::dataset::store::journal::Record;
 use crate::snac::Frames;
 use crate::{Error, ErrorKind, Result};
 

@@ -8,7 +8,7 @@ use super::lane::Lane;
 use super::reader::Reader;
 use super::round_trip::RoundTrip;
 use crate::dataset::counters::Stage;
-use crate::dataset::hash::Table;
+use crate::dataset::store::hash::Table;
 use crate::dataset::work::Shared;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};

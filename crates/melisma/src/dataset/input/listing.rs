@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::input::Input;
+use super::Input;
 use super::inputs::Inputs;
 use super::walk::{Skipped, is_audio};
 use crate::output::{self, Existing};

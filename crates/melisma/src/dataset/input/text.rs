@@ -5,22 +5,22 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{Error, Result};
 
 /// The longest text, in bytes.
-pub(super) const MAX_TEXT: usize = 64 << 10;
+pub(in crate::dataset) const MAX_TEXT: usize = 64 << 10;
 
 /// A text that was found: where it is, and what it was. It is read again when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text {
     /// Where its row begins in a table.
-    pub(super) source: u64,
-    pub(super) len: u32,
-    pub(super) hash: u64,
+    pub(in crate::dataset) source: u64,
+    pub(in crate::dataset) len: u32,
+    pub(in crate::dataset) hash: u64,
 }
 
 impl Text {
     /// No text.
     pub(in crate::dataset) const NONE: Self = Self { source: u64::MAX, len: 0, hash: 0x2d06_8005_38d3_94c2 };
 
-    pub(super) fn new(text: &str, source: u64) -> Result<Self> {
+    pub(in crate::dataset) fn new(text: &str, source: u64) -> Result<Self> {
         if text.len() > MAX_TEXT {
             return Err(Error::invalid(format!("a text of {} bytes; at most {MAX_TEXT} are read", text.len())));
         }

@@ -1,22 +1,23 @@
 //! Builds a finished dataset from audio files.
 
+mod columns;
+mod pipeline;
+
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::columns;
+use pipeline::{Job, Made};
+
 use super::counters::{Counters, Snapshot};
 use super::failure::{Action, Failure, RowFailure, TEXT_STAGE, in_order};
-use super::feature::Feature;
-use super::guard;
-use super::identity::plan_of;
-use super::journal::{self, Header, Journal};
-use super::paths::Paths;
-use super::pipeline::{self, Job, Made};
-use super::plan::{Plan, Scan};
-use super::request::Request;
-use super::store::{INPUTS, Kind, Layout, Store};
-use super::tokens::{Check, Origin, Tokens, origin, round_trip};
+use super::plan::{Check, Feature, Plan, Request, Scan, Tokens};
+use super::store::identity::plan_of;
+use super::store::journal::{self, Header, Journal};
+use super::store::lines::origin::{self, Origin};
+use super::store::paths::Paths;
+use super::store::{INPUTS, Kind, Layout, Store, guard};
+use super::tokens::round_trip;
 use super::work::Work;
 use crate::config::Threads;
 use crate::output::{self, Existing};

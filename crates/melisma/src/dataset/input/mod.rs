@@ -1,10 +1,24 @@
-//! An audio file of a dataset, and its name in the dataset.
+//! What a dataset is made from: audio files, their names in the dataset, and the texts that belong to them.
+
+mod inputs;
+mod listing;
+mod metadata;
+mod record;
+mod text;
+mod texts;
+mod walk;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+pub use inputs::Inputs;
+pub use metadata::Metadata;
+pub use text::Text;
+pub use texts::Texts;
+pub use walk::{Names, Skipped};
 
 /// What some editors put before a text.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";

@@ -4,27 +4,27 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::failure::Failure;
 use super::guard;
 use super::paths::{Paths, beside};
+use crate::dataset::failure::Failure;
 use crate::output::{self, Existing};
 use crate::{Error, Result};
 
 impl Paths {
     /// Removes the files of an unfinished build.
-    pub(super) fn clear(&self) -> Result<()> {
+    pub(in crate::dataset) fn clear(&self) -> Result<()> {
         guard::remove(&self.partial)?;
         guard::remove(&self.journal)
     }
 
     /// The failures recorded by a finished build.
-    pub(super) fn read_failures(&self) -> Vec<Failure> {
+    pub(in crate::dataset) fn read_failures(&self) -> Vec<Failure> {
         let text = std::fs::read_to_string(&self.failures).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Writes `failures`, or removes an old list if there are none.
-    pub(super) fn write_failures(&self, failures: &[Failure]) -> Result<()> {
+    pub(in crate::dataset) fn write_failures(&self, failures: &[Failure]) -> Result<()> {
         if failures.is_empty() {
             return match std::fs::remove_file(&self.failures) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(output::failed(&self.failures, error)),
@@ -41,7 +41,7 @@ impl Paths {
 
     /// Renames the finished partial to the output's name. If either is a folder, it cannot be
     /// replaced atomically: the old output is renamed until the new one is in place.
-    pub(super) fn publish(&self, existing: Existing) -> Result<()> {
+    pub(in crate::dataset) fn publish(&self, existing: Existing) -> Result<()> {
         let failed = |error| output::failed(&self.output, error);
         let is_there = self.output.exists();
         if is_there && existing == Existing::Refuse {
@@ -70,7 +70,7 @@ impl Paths {
     }
 
     /// Hides the unfinished dataset from everybody who may not use the one that it replaces.
-    pub(super) fn conceal(&self) -> Result<()> {
+    pub(in crate::dataset) fn conceal(&self) -> Result<()> {
         let concealed = File::open(&self.partial).and_then(|partial| output::conceal(&self.output, &partial));
         concealed.map_err(|error| output::failed(&self.partial, error))
     }
@@ -104,9 +104,9 @@ mod tests {
     use serde_json::{Map, Value};
 
     use super::super::identity::plan_of;
-    use super::super::store::{Column, Kind, Layout, Store};
     use super::*;
     use crate::DType;
+    use crate::dataset::store::{Column, Kind, Layout, Store};
 
     fn dataset(path: &Path, plan: &str) {
         let attributes = Map::from_iter([("plan".to_owned(), Value::from(plan))]);

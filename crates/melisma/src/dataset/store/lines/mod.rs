@@ -1,8 +1,13 @@
 //! Tokens as text: one JSON object per row.
 
+pub(in crate::dataset) mod origin;
+mod write;
+
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+pub use origin::Origin;
 
 use crate::dataset::store;
 

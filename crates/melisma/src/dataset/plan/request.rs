@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::feature::Feature;
-use super::inputs::Inputs;
-use super::store::Kind;
-use super::technique::Techniques;
-use super::tokens::Lines;
+use crate::dataset::input::Inputs;
+use crate::dataset::store::{Kind, Lines};
+use crate::dataset::technique::Techniques;
 use crate::output::Existing;
 use crate::runtime::device::host_threads;
 use crate::{Context, Result};
@@ -33,17 +32,17 @@ use crate::{Context, Result};
 /// ```
 #[derive(Debug)]
 pub struct Request<'a> {
-    pub(super) inputs: &'a Inputs,
-    pub(super) output: PathBuf,
-    pub(super) feature: Feature,
-    pub(super) context: Context,
-    pub(super) shard: (usize, usize),
+    pub(in crate::dataset) inputs: &'a Inputs,
+    pub(in crate::dataset) output: PathBuf,
+    pub(in crate::dataset) feature: Feature,
+    pub(in crate::dataset) context: Context,
+    pub(in crate::dataset) shard: (usize, usize),
     store: Option<Kind>,
-    pub(super) lines: Option<Lines>,
-    pub(super) existing: Existing,
-    pub(super) stops_on_failure: bool,
-    pub(super) threads: usize,
-    pub(super) techniques: Techniques,
+    pub(in crate::dataset) lines: Option<Lines>,
+    pub(in crate::dataset) existing: Existing,
+    pub(in crate::dataset) stops_on_failure: bool,
+    pub(in crate::dataset) threads: usize,
+    pub(in crate::dataset) techniques: Techniques,
 }
 
 impl<'a> Request<'a> {
@@ -78,8 +77,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Only the part `index` of `n` parts, counted from 0. Messages, [`Merged::missing`](super::Merged::missing) and the
-    /// command line count from 1.
+    /// Only the part `index` of `n` parts, counted from 0. Messages,
+    /// [`Merged::missing`](crate::dataset::Merged::missing) and the command line count from 1.
     #[must_use]
     pub fn with_shard(mut self, index: usize, n: usize) -> Self {
         self.shard = (index, n);
@@ -139,7 +138,7 @@ impl<'a> Request<'a> {
         &self.output
     }
 
-    pub(super) fn store(&self) -> Result<Kind> {
+    pub(in crate::dataset) fn store(&self) -> Result<Kind> {
         self.store.map_or_else(|| Kind::choose(None, &self.output), Ok)
     }
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::lines::Lines;
+use super::Lines;
 use crate::dataset::failure::Failure;
-use crate::dataset::paths::origin_of;
 use crate::dataset::store::Layout;
+use crate::dataset::store::paths::origin_of;
 use crate::output::{self, Existing};
 use crate::{Error, ErrorKind, Remedy, Result};
 

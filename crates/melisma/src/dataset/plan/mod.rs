@@ -1,16 +1,23 @@
 //! Fixes every row of a dataset before the first sample is read.
 
+mod feature;
+mod mel;
+mod request;
+mod tokens;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use feature::Feature;
+pub use mel::{Options, Tail};
+pub use request::Request;
+pub use tokens::{Check, Tokens};
+
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure, TEXT_STAGE};
-use super::feature::Feature;
-use super::input::Input;
-use super::inputs::Inputs;
+use super::input::{Input, Inputs, Text};
 use super::row::Row;
-use super::tokens::Text;
 use crate::audio::{Channel, Facts, Source};
 use crate::runtime::thread;
 use crate::{Error, ErrorKind, Remedy, Result};

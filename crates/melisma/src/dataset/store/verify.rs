@@ -6,11 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::Store;
 use super::hash::{BLOCK_BYTES, Found, Table};
 use super::identity::Identity;
-use super::row::Status;
-use super::store::Store;
-use super::tokens::{Lines, Origin};
+use super::lines::Lines;
+use super::lines::origin::Origin;
+use crate::dataset::row::Status;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::thread;
 use crate::text::count;

@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::RowFailure;
-use crate::output;
-use crate::{Error, Result};
+use crate::dataset::failure::RowFailure;
+use crate::{Error, Result, output};
 
 const VERSION: u32 = 1;
 /// The bytes after the first CRC-32.

@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use super::lines::{LineFormat, Lines, Repeats};
 use super::origin::Origin;
-use crate::dataset::guard;
-use crate::dataset::hash::{Entry, MEASURED, Table};
-use crate::dataset::paths::beside;
+use super::{LineFormat, Lines, Repeats};
 use crate::dataset::row::Status;
-use crate::dataset::store::Store;
+use crate::dataset::store::hash::{Entry, MEASURED, Table};
+use crate::dataset::store::paths::beside;
+use crate::dataset::store::{Store, guard};
 use crate::output::{self, Existing, OutputFile};
 use crate::snac::tokens::{FIRST_ID, FIRST_TOKEN, SLOT_CODES};
 use crate::snac::{Slot, slot_order};

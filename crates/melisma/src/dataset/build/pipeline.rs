@@ -4,15 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::failure::RowFailure;
-use super::feature::Feature;
-use super::mel;
-use super::plan::Plan;
-use super::request::Request;
-use super::store::HASH_COLUMN;
-use super::technique::Writes;
-use super::tokens;
-use super::work::{Columns, Item, Shared, Work};
+use crate::dataset::failure::RowFailure;
+use crate::dataset::plan::{Feature, Plan, Request};
+use crate::dataset::store::HASH_COLUMN;
+use crate::dataset::technique::Writes;
+use crate::dataset::work::{Columns, Item, Shared, Work};
+use crate::dataset::{mel, tokens};
 use crate::runtime::memory::Space;
 use crate::{Error, Remedy, Result};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::input::{Input, SUFFIXES, suffix};
+use super::{Input, SUFFIXES, suffix};
 use crate::text::count;
 use crate::{Error, Result};
 
@@ -189,7 +189,7 @@ pub(super) fn is_audio(path: &Path) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::{Input, Inputs};
+    use crate::dataset::{Input, Inputs};
 
     #[test]
     fn each_folder_is_read_once() {

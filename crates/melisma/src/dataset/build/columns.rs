@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::feature::Feature;
-use super::plan::Plan;
-use super::store::{Layout, Store};
-use super::{mel, tokens};
 use crate::Result;
+use crate::dataset::plan::{Feature, Plan};
+use crate::dataset::store::{Layout, Store};
+use crate::dataset::{mel, tokens};
 
 /// The header of the dataset that `plan` describes, for one of several shards.
 pub(super) fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {

@@ -35,7 +35,7 @@ impl Feature {
     }
 
     /// The audio that rows are made from.
-    pub(super) fn target(&self) -> Target {
+    pub(in crate::dataset) fn target(&self) -> Target {
         match self {
             Self::Mel(options) => Target::new(options.mel.sample_rate),
             Self::Tokens(tokens) => tokens.target(),
@@ -43,7 +43,7 @@ impl Feature {
     }
 
     /// Rows of a file of `n_samples` samples.
-    pub(super) fn n_rows(&self, n_samples: u64) -> Result<u64> {
+    pub(in crate::dataset) fn n_rows(&self, n_samples: u64) -> Result<u64> {
         match self {
             Self::Tokens(tokens) => tokens.check_len(n_samples).map(|()| 1),
             Self::Mel(options) => match options.segments(n_samples) {

@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::dataset::input::BOM;
+use super::BOM;
 use crate::{Error, Result};
 
 /// The longest record, in bytes.

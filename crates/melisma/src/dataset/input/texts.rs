@@ -5,11 +5,11 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Metadata;
+use super::Input;
+use super::inputs::Inputs;
+use super::metadata::Metadata;
 use super::text::{MAX_TEXT, Text};
 use crate::dataset::failure::Failure;
-use crate::dataset::input::Input;
-use crate::dataset::inputs::Inputs;
 use crate::{Error, Result};
 
 /// Where the texts of files are.

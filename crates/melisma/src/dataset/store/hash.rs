@@ -5,35 +5,35 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::store::{Extent, HASH_COLUMN, Layout, Store};
+use super::{Extent, HASH_COLUMN, Layout, Store};
 use crate::{Error, Result};
 
 /// Bytes of the small columns that are read at once.
-pub(super) const BLOCK_BYTES: usize = 256 << 10;
+pub(in crate::dataset) const BLOCK_BYTES: usize = 256 << 10;
 /// The most bytes of a path or a text of tokens.
-pub(super) const MAX_CELL: u64 = 96 << 10;
+pub(in crate::dataset) const MAX_CELL: u64 = 96 << 10;
 /// Columns of tokens that exist if the codes were decoded again and compared with the audio.
-pub(super) const MEASURED: [&str; 2] = ["snr_db", "log_mel_distance"];
+pub(in crate::dataset) const MEASURED: [&str; 2] = ["snr_db", "log_mel_distance"];
 
 /// A row without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+pub(in crate::dataset) struct Entry<'a> {
     /// The name of its file, without the column's zero padding.
-    pub(super) name: &'a [u8],
+    pub(in crate::dataset) name: &'a [u8],
     /// The text of tokens, and the bits of [`MEASURED`]; `None` for spectrograms.
-    pub(super) tokens: Option<(&'a [u8], [u64; 2])>,
-    pub(super) file: u64,
+    pub(in crate::dataset) tokens: Option<(&'a [u8], [u64; 2])>,
+    pub(in crate::dataset) file: u64,
     /// The first sample of a segment, or the bits of a file's seconds.
-    pub(super) place: u64,
+    pub(in crate::dataset) place: u64,
     /// Frames with audio.
-    pub(super) frames: u64,
-    pub(super) status: u8,
-    pub(super) checksum: u64,
+    pub(in crate::dataset) frames: u64,
+    pub(in crate::dataset) status: u8,
+    pub(in crate::dataset) checksum: u64,
 }
 
 impl Entry<'_> {
     /// XXH3 of the numbers in column order, 8 bytes each, then the texts.
-    pub(super) fn hash(&self) -> u64 {
+    pub(in crate::dataset) fn hash(&self) -> u64 {
         let numbers = [self.file, self.place, self.frames, self.status.into(), self.checksum];
         let mut bytes = numbers.map(u64::to_le_bytes).concat();
         if let Some((_, measured)) = self.tokens {
@@ -45,27 +45,27 @@ impl Entry<'_> {
     }
 
     /// The numbers that the plan determines.
-    pub(super) fn planned(&self) -> Vec<u64> {
+    pub(in crate::dataset) fn planned(&self) -> Vec<u64> {
         let text = self.tokens.map(|(text, _)| xxh3_64(text));
         [self.file, self.place, self.frames].into_iter().chain(text).collect()
     }
 }
 
 /// A row as it was read.
-pub(super) struct Found<'a> {
-    pub(super) row: u64,
-    pub(super) entry: Entry<'a>,
+pub(in crate::dataset) struct Found<'a> {
+    pub(in crate::dataset) row: u64,
+    pub(in crate::dataset) entry: Entry<'a>,
     /// The recorded hash.
-    pub(super) hash: Option<u64>,
+    pub(in crate::dataset) hash: Option<u64>,
     /// Its entries of the column of values.
-    pub(super) values: Range<u64>,
+    pub(in crate::dataset) values: Range<u64>,
     /// Whether its offsets are in order.
-    pub(super) is_placed: bool,
+    pub(in crate::dataset) is_placed: bool,
 }
 
 /// The small columns of a dataset.
 #[derive(Debug)]
-pub(super) struct Table<'a> {
+pub(in crate::dataset) struct Table<'a> {
     store: &'a Store,
     /// Index and bytes per row of `file_index`, `start_sample` or `seconds`, `status`, `checksum`,
     /// then of the columns that only some datasets have.
@@ -85,7 +85,7 @@ enum Texts {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(store: &'a Store) -> Result<Self> {
+    pub(in crate::dataset) fn new(store: &'a Store) -> Result<Self> {
         let layout: &Layout = &store.layout;
         let mut numbers = Vec::new();
         // The width of a padded path is free.
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
             }
             let column = |name: &str| layout.column(name);
             let pair = |(values, offsets): (&str, &str)| Ok((column(offsets)?, column(values)?));
-            let [codes, path, text] = super::store::RAGGED.map(pair);
+            let [codes, path, text] = super::RAGGED.map(pair);
             let all: [(usize, usize); 3] = [codes?, path?, text?];
             let has_offsets = all.iter().all(|pair| layout.columns[pair.0].row_bytes() == 8);
             if !has_offsets || all[1..].iter().any(|pair| layout.columns[pair.1].row_bytes() != 1) {
@@ -127,18 +127,22 @@ impl<'a> Table<'a> {
         Ok(Self { store, numbers, texts, measured, hash })
     }
 
-    pub(super) fn has_hashes(&self) -> bool {
+    pub(in crate::dataset) fn has_hashes(&self) -> bool {
         self.hash.is_some()
     }
 
     /// Rows in a block.
-    pub(super) fn rows_per_block(&self) -> u64 {
+    pub(in crate::dataset) fn rows_per_block(&self) -> u64 {
         let bytes: usize = self.numbers.iter().map(|column| column.1).sum();
         (BLOCK_BYTES / bytes).max(1) as u64
     }
 
     /// Calls `each` with the rows of `range`, in order.
-    pub(super) fn each(&self, range: Range<u64>, mut each: impl FnMut(Found<'_>) -> Result<()>) -> Result<()> {
+    pub(in crate::dataset) fn each(
+        &self,
+        range: Range<u64>,
+        mut each: impl FnMut(Found<'_>) -> Result<()>,
+    ) -> Result<()> {
         let step = self.rows_per_block();
         let mut first = range.start;
         while first < range.end {
@@ -219,6 +223,6 @@ impl<'a> Table<'a> {
 }
 
 /// Whether a column has one entry per row.
-pub(super) fn is_plain(layout: &Layout, name: &str) -> bool {
+pub(in crate::dataset) fn is_plain(layout: &Layout, name: &str) -> bool {
     !layout.is_tokens() || Extent::of(name) == Extent::Rows
 }

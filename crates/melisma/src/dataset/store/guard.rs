@@ -4,19 +4,18 @@
 use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::failure;
 use super::identity::plan_of;
-use super::journal;
+use super::lines::origin::Origin;
 use super::paths::Paths;
-use super::store::{COLUMNS, Kind, TOKEN_COLUMNS, npy};
-use super::tokens::Origin;
+use super::{COLUMNS, Kind, TOKEN_COLUMNS, journal, npy};
+use crate::dataset::failure;
 use crate::output::{self, Existing};
 use crate::{Error, Remedy, Result};
 
 const CHOOSE: &str = "choose another name, or remove it yourself";
 
 /// Fails if the output would overwrite one of `inputs`.
-pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+pub(in crate::dataset) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let written = [&paths.output, &paths.partial, &paths.journal, &paths.failures].into_iter().chain(&paths.origin);
     let written: Vec<(&PathBuf, PathBuf)> =
         written.filter_map(|path| Some((path, path.canonicalize().ok()?))).collect();
@@ -39,7 +38,7 @@ pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path
 }
 
 /// Fails if not even `-f` may replace the output.
-pub(super) fn output(path: &Path) -> Result<()> {
+pub(in crate::dataset) fn output(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Err(_) => Ok(()),
         Ok(data) if data.is_file() => Ok(()),
@@ -54,7 +53,7 @@ pub(super) fn output(path: &Path) -> Result<()> {
 
 /// The error for an existing output that may not be replaced; `more` says why it cannot be used as
 /// is.
-pub(super) fn already(path: &Path, more: &str) -> Error {
+pub(in crate::dataset) fn already(path: &Path, more: &str) -> Error {
     let error =
         Error::new(crate::ErrorKind::Exists, format!("{}: the {} exists already{more}", path.display(), noun(path)));
     match output(path) {
@@ -64,7 +63,7 @@ pub(super) fn already(path: &Path, more: &str) -> Error {
 }
 
 /// Fails if a file beside the output does not belong to a build, unless `-f` replaces it.
-pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()> {
+pub(in crate::dataset) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()> {
     let is_ours = |path: &Path, data: &Metadata| -> Result<bool> {
         match (data.is_dir(), data.is_file()) {
             (true, _) if *path != paths.partial => {
@@ -94,14 +93,14 @@ pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()
 }
 
 /// The error for an unfinished build that may not be replaced.
-pub(super) fn unfinished(paths: &Paths) -> Error {
+pub(in crate::dataset) fn unfinished(paths: &Paths) -> Error {
     Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
         .with_hint(Remedy::StartOver)
         .or_hint("use the settings and files that it was begun with")
 }
 
 /// Removes a file, or a folder that contains only files of a dataset.
-pub(super) fn remove(path: &Path) -> Result<()> {
+pub(in crate::dataset) fn remove(path: &Path) -> Result<()> {
     let Ok(data) = path.symlink_metadata() else { return Ok(()) };
     let removed = match data.is_dir() {
         false => std::fs::remove_file(path),

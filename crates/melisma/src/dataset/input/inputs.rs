@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::input::{BOM, Input, SUFFIXES, suffix};
 use super::walk::{Skipped, Walk};
+use super::{BOM, Input, SUFFIXES, suffix};
 use crate::{Error, Result};
 
 /// The longest accepted line of a list.
@@ -71,7 +71,7 @@ impl Inputs {
     }
 
     /// Tells this list from another one: the number of files, and a hash of their names.
-    pub(super) fn fingerprint(&self) -> String {
+    pub(in crate::dataset) fn fingerprint(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for file in self.files.iter() {
             hasher.update(file.name().as_bytes()).update(&[0]);
@@ -80,7 +80,7 @@ impl Inputs {
     }
 
     /// The named places, and every file.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub(in crate::dataset) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(Input::path))
     }
 
