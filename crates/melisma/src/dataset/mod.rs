@@ -50,9 +50,11 @@ pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{Check, Feature, File as PlannedFile, Options, Plan, Request, Scan, Tail, Tokens};
 pub use row::{Row, Status};
+pub use store::Kind as StoreKind;
 #[doc(hidden)]
 pub use store::journal;
-pub use store::{Kind as StoreKind, LineFormat, Lines, Origin, Repeats, Verified, verify};
+pub use store::lines::{LineFormat, Lines, Origin, Repeats};
+pub use store::verify::{Verified, verify};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use technique::{Conversion, Streams, Techniques, Writes};

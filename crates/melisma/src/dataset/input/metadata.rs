@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::inputs::Inputs;
 use super::record::{At, Dialect, Record};
 use super::text::Text;
-use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::dataset::failure::{Action, Failure, TEXT_STAGE};
+use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::text::count;
 use crate::{Error, Result};
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::feature::Feature;
 use crate::dataset::input::Inputs;
-use crate::dataset::store::{Kind, Lines};
+use crate::dataset::store::Kind;
+use crate::dataset::store::lines::Lines;
 use crate::dataset::technique::Techniques;
 use crate::output::Existing;
 use crate::runtime::device::host_threads;

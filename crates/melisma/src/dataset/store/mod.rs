@@ -24,7 +24,7 @@ pub(super) mod lines;
 mod npy;
 pub(super) mod paths;
 mod safetensors;
-mod verify;
+pub(super) mod verify;
 
 use std::fs::File;
 use std::io::Write;
@@ -35,8 +35,6 @@ use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 
 pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, INPUTS, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
 pub use layout::{Column, ColumnType, Layout};
-pub use lines::{LineFormat, Lines, Origin, Repeats};
-pub use verify::{Verified, verify};
 
 use crate::{Error, Remedy, Result, output};
 
