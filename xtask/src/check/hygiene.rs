@@ -8,6 +8,7 @@ mod golden;
 mod import;
 mod include;
 mod link;
+mod map;
 mod room;
 mod rust;
 mod safety;
@@ -36,6 +37,7 @@ const RULES: &[Rule] = &[
     include::problems,
     flag::problems,
     room::problems,
+    map::problems,
     dependency::problems,
     budget::problems,
     safety::problems,
