@@ -8,6 +8,7 @@
 //! or listeners, and `MELISMA_BENCH_REQUESTS` the number of short requests; records use their
 //! defaults.
 
+mod block;
 mod client;
 mod crowd;
 mod decode;

@@ -399,7 +399,7 @@ impl Command {
 pub fn parse() -> Result<Cli, ExitCode> {
     let matches = grouped(repeatable(Cli::command())).try_get_matches();
     let cli = matches.and_then(|matches| Ok(Cli { paths: Paths::of(&matches), ..Cli::from_arg_matches(&matches)? }));
-    cli.map_err(|error| failure::usage(&error))
+    cli.map_err(|error| failure::usage(&error, &Cli::command()))
 }
 
 /// Lets scripts add flags: switches may repeat, and the last value of a global option wins.

@@ -5,13 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use melisma::output;
 use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::args::Cli;
 use crate::{answer, remedy, terminal};
 
 const USAGE: u8 = 2;
@@ -72,8 +70,8 @@ fn is_full(error: &Error) -> bool {
     error.io_source().is_some_and(is_full)
 }
 
-/// Prints clap's message: help and version on stdout, usage errors in our format.
-pub fn usage(error: &clap::Error) -> ExitCode {
+/// Prints clap's message about the command line of `all`: help and version on stdout, usage errors in our format.
+pub fn usage(error: &clap::Error, all: &clap::Command) -> ExitCode {
     if !error.use_stderr() {
         return match print(error) {
             Ok(()) => ExitCode::SUCCESS,
@@ -92,7 +90,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     };
     let needs_command = [Usage::DisplayHelpOnMissingArgumentOrSubcommand, Usage::MissingSubcommand];
     let (message, hint) = match needs_command.contains(&error.kind()) {
-        true => incomplete(&text),
+        true => incomplete(&text, all),
         false => (message, hint(error)),
     };
     let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
@@ -116,12 +114,11 @@ fn print(error: &clap::Error) -> melisma::Result<()> {
 }
 
 /// The message and the hint for a command like `melisma cache`, which needs another one after it.
-fn incomplete(text: &str) -> (String, String) {
+fn incomplete(text: &str, all: &clap::Command) -> (String, String) {
     let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: melisma ")).unwrap_or_default();
     let path: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
-    let all = Cli::command();
-    let command = path.iter().try_fold(&all, |command, name| command.find_subcommand(name));
-    let names: Vec<&str> = command.unwrap_or(&all).get_subcommands().map(clap::Command::get_name).collect();
+    let command = path.iter().try_fold(all, |command, name| command.find_subcommand(name));
+    let names: Vec<&str> = command.unwrap_or(all).get_subcommands().map(clap::Command::get_name).collect();
     (format!("`melisma {}` needs a command", path.join(" ")), format!("use one of {}", names.join(", ")))
 }
 

@@ -1,4 +1,5 @@
 // What the parts of the fake driver share. One lock serves every call: all work is done on the calling thread.
+// The parts are one library in several files, and call each other by what is declared here.
 #pragma once
 
 #include <cstddef>

@@ -9,48 +9,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::error::raise;
-use crate::tensor::PyTensor;
-
-/// An operand: a tensor, or a copy of an array.
-pub enum Operand<'py> {
-    Tensor(PyRef<'py, PyTensor>),
-    Array(Tensor),
-}
-
-impl<'py> Operand<'py> {
-    pub fn take(value: &Bound<'py, PyAny>, budget: &Budget) -> PyResult<Self> {
-        match value.cast::<PyTensor>() {
-            Ok(tensor) => Ok(Self::Tensor(tensor.try_borrow()?)),
-            Err(_) => Ok(Self::Array(copied(value, budget)?)),
-        }
-    }
-
-    pub fn tensor(&self) -> &Tensor {
-        match self {
-            Self::Tensor(tensor) => &tensor.tensor,
-            Self::Array(tensor) => tensor,
-        }
-    }
-
-    /// An owned tensor: that of an array, or a copy.
-    pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
-        match self {
-            Self::Tensor(tensor) => {
-                let tensor = &tensor.tensor;
-                py.detach(|| duplicate(tensor, queue, budget)).map_err(raise)
-            }
-            Self::Array(tensor) => Ok(tensor),
-        }
-    }
-}
-
-/// Copies the tensor on its device.
-fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
-    let Ok(bytes) = tensor.bytes()?.host() else { return tensor.to(queue, budget) };
-    let mut copy = Tensor::new(&Device::cpu()?, budget, tensor.dtype(), tensor.shape())?;
-    copy.bytes_mut()?.host()?.copy_from_slice(bytes);
-    Ok(copy)
-}
 
 /// Copies an array with any axis order into a tensor in host memory.
 pub fn copied(value: &Bound<'_, PyAny>, budget: &Budget) -> PyResult<Tensor> {

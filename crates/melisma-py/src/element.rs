@@ -1,4 +1,7 @@
 //! Elementwise operations on tensors, and in place on arrays.
+//!
+//! The class of `optimizer.rs` calls these functions, and they take the class: a Python class has one block of methods,
+//! so the bodies of these two stand here.
 
 use half::f16;
 use melisma::tensor::{Factor, Operation, Scalar, Values};

@@ -13,12 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::array::{self, Operand};
+use crate::array;
 use crate::config::PyConfig;
 use crate::error::raise;
 use crate::local::Local;
 use crate::memory::MemoryTracker;
-use crate::tensor::PyTensor;
+use crate::tensor::{Operand, PyTensor};
 use crate::{element, onnx, settings, signal};
 
 /// Multiplications of a product that takes a tenth of a second or more.

@@ -1,11 +1,13 @@
 //! `Tensor`: elements on the optimizer's device that count against the memory limit.
 
-use melisma::Tensor;
-use melisma::runtime::device::Queue;
+use melisma::runtime::device::{Device, Queue};
+use melisma::runtime::memory::Budget;
+use melisma::{Result, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array;
+use crate::error::raise;
 
 /// A dense array on the device of the optimizer that created it, counted against its memory limit.
 #[pyclass(name = "Tensor", module = "melisma")]
@@ -52,7 +54,7 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
             let error = melisma::Error::invalid("a Tensor cannot be an array without a copy");
-            return Err(crate::error::raise(error));
+            return Err(raise(error));
         }
         let array = self.numpy(py)?;
         match dtype {
@@ -64,4 +66,45 @@ impl PyTensor {
     fn __repr__(&self) -> String {
         format!("Tensor({}, {:?})", self.tensor.dtype().name(), self.tensor.shape())
     }
+}
+
+/// An operand: a tensor, or a copy of an array.
+pub enum Operand<'py> {
+    Tensor(PyRef<'py, PyTensor>),
+    Array(Tensor),
+}
+
+impl<'py> Operand<'py> {
+    pub fn take(value: &Bound<'py, PyAny>, budget: &Budget) -> PyResult<Self> {
+        match value.cast::<PyTensor>() {
+            Ok(tensor) => Ok(Self::Tensor(tensor.try_borrow()?)),
+            Err(_) => Ok(Self::Array(array::copied(value, budget)?)),
+        }
+    }
+
+    pub fn tensor(&self) -> &Tensor {
+        match self {
+            Self::Tensor(tensor) => &tensor.tensor,
+            Self::Array(tensor) => tensor,
+        }
+    }
+
+    /// An owned tensor: that of an array, or a copy.
+    pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
+        match self {
+            Self::Tensor(tensor) => {
+                let tensor = &tensor.tensor;
+                py.detach(|| duplicate(tensor, queue, budget)).map_err(raise)
+            }
+            Self::Array(tensor) => Ok(tensor),
+        }
+    }
+}
+
+/// Copies the tensor on its device.
+fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
+    let Ok(bytes) = tensor.bytes()?.host() else { return tensor.to(queue, budget) };
+    let mut copy = Tensor::new(&Device::cpu()?, budget, tensor.dtype(), tensor.shape())?;
+    copy.bytes_mut()?.host()?.copy_from_slice(bytes);
+    Ok(copy)
 }

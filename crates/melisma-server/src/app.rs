@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,15 +16,31 @@ use tokio::sync::watch;
 use crate::admission::Admission;
 use crate::batcher::Batcher;
 use crate::encoder::Encoder;
-use crate::http::accept::Times;
 use crate::http::failure::Failure;
 use crate::http::guard::Guard;
+use crate::http::times::Times;
 use crate::ledger::Ledgers;
 use crate::live::Band;
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::server::Settings;
 use crate::upstream::Upstream;
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// Who may ask.
+    pub guard: Guard,
+    /// Bounds on clients.
+    pub limits: Limits,
+    /// Where events go.
+    pub log: Log,
+    /// Threads for connections.
+    pub threads: usize,
+    /// The language model behind `/v1/audio/speech`.
+    pub upstream: Option<Upstream>,
+}
 
 /// Bounds on what clients send and how long they take.
 #[derive(Debug, Clone, Copy)]

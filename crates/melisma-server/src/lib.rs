@@ -26,9 +26,9 @@ mod speech;
 pub mod upstream;
 pub mod websocket;
 
-pub use app::{Decoder, Limits};
-pub use http::accept::Times;
+pub use app::{Decoder, Limits, Settings};
 pub use http::guard::Guard;
+pub use http::times::Times;
 pub use log::Log;
 pub use route::{ROUTES, Route};
-pub use server::{Server, Settings, Stopper};
+pub use server::{Server, Stopper};

@@ -11,36 +11,16 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::app::{App, Decoder, Limits};
+use crate::app::{App, Decoder, Settings};
 use crate::http::accept::{Door, accept};
-use crate::http::guard::Guard;
 use crate::http::refusal::Refuse;
 use crate::key;
 use crate::live::Band;
-use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::route;
-use crate::upstream::Upstream;
 
 /// How often a draining server looks whether its connections have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
-
-/// What a server is started with.
-#[derive(Debug)]
-pub struct Settings {
-    /// Where it listens; port 0 takes any free port.
-    pub address: SocketAddr,
-    /// Who may ask.
-    pub guard: Guard,
-    /// Bounds on clients.
-    pub limits: Limits,
-    /// Where events go.
-    pub log: Log,
-    /// Threads for connections.
-    pub threads: usize,
-    /// The language model behind `/v1/audio/speech`.
-    pub upstream: Option<Upstream>,
-}
 
 /// A bound server that does not answer yet.
 #[derive(Debug)]

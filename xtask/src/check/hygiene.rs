@@ -8,6 +8,7 @@ mod golden;
 mod import;
 mod include;
 mod link;
+mod map;
 mod room;
 mod rust;
 mod safety;
@@ -35,6 +36,7 @@ const RULES: &[Rule] = &[
     include::problems,
     flag::problems,
     room::problems,
+    map::problems,
     dependency::problems,
     call::problems,
     safety::problems,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::block::Block;
 use super::client::frame;
-use super::stream::Block;
 use super::subject::Subject;
 use super::{Error, Place, Result, codes, frame_time};
 use melisma::ErrorKind;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 
+use super::block::Block;
 use super::client::{Answer, Socket, frame, open, until};
 use super::host::Host;
-use super::stream::Block;
 use super::{Error, Place, Result, Row, client_counts, clients, live_time, quantiles};
 use melisma::synth::STYLES;
 use melisma_server::websocket::Message;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Rig, Row, clip, codes, frame, frame_time, live, of_times, population};
+use super::live::{self, open};
+use super::{Rig, Row, clip, codes, frame, frame_time, of_times, population};
 use melisma::Result;
-use melisma::snac::{Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
+use melisma::snac::{EngineOptions, Frames, Model, Rounding, StreamId};
 
 const N_STEPS: usize = 50;
 const N_LIVE: u32 = 2000;
@@ -20,14 +21,6 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
     rows.extend(population::rows());
     Ok(rows)
-}
-
-/// An engine with all streams started.
-pub(super) fn open(rig: &Rig, model: &Model, options: EngineOptions) -> Result<(Engine, Vec<StreamId>)> {
-    let mut engine = Engine::new(model, rig.0.queue(), rig.0.budget(), options)?;
-    let streams =
-        (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
-    Ok((engine, streams))
 }
 
 /// Repeated steps of one frame per stream, copies included; each step is submitted while the

@@ -3,10 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::gpu::open;
 use super::{Rig, Row, codes, frame_time, quantiles};
 use melisma::Result;
-use melisma::snac::{EngineOptions, Model};
+use melisma::snac::{Engine, EngineOptions, Model, Noise, StreamId};
+
+/// An engine with all streams started.
+pub(super) fn open(rig: &Rig, model: &Model, options: EngineOptions) -> Result<(Engine, Vec<StreamId>)> {
+    let mut engine = Engine::new(model, rig.0.queue(), rig.0.budget(), options)?;
+    let streams =
+        (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
+    Ok((engine, streams))
+}
 
 /// Streams whose frames arrive evenly spread over the time of one frame; all waiting frames are
 /// decoded in one step.

@@ -8,6 +8,9 @@ import zlib
 import numpy
 import numpy.typing as npt
 
+from . import _melisma
+from ._error import MelismaError
+
 MAX_SECONDS = 30
 """Players hold at most this much of a clip, so that a notebook stays small."""
 MAX_COLUMNS = 800
@@ -50,14 +53,11 @@ def wav(samples: npt.NDArray[numpy.float32], sample_rate: int) -> bytes:
 
 def spectrogram(samples: npt.NDArray[numpy.float32], sample_rate: int) -> npt.NDArray[numpy.uint8] | None:
     """Grey values over 80 dB below the loudest, low frequencies at the bottom."""
-    from . import mel
-    from ._error import MelismaError
-
     mono = samples.mean(axis=0, dtype=numpy.float32)
     hop = max(128, -(-len(mono) // MAX_COLUMNS))
     try:
-        transform = mel.Transform("librosa-db", sample_rate=sample_rate, hop_length=min(hop, 65536), n_mels=64, device="cpu")
-        decibels = transform(mono)
+        values = {"sample_rate": sample_rate, "hop_length": min(hop, 65536), "n_mels": 64}
+        decibels = _melisma.Transform("librosa-db", device="cpu", **values)._run(mono)
     except MelismaError:
         return None
     levels = numpy.clip((decibels - decibels.max(initial=0) + 80) / 80, 0, 1)

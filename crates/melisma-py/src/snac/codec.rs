@@ -1,4 +1,7 @@
 //! `Codec`: a model on a device, and its engines.
+//!
+//! `decoder.rs` and `encoder.rs` have the bodies of its methods and take what it opened: a Python class has one block
+//! of methods.
 
 use std::sync::Arc;
 

@@ -25,6 +25,7 @@ use super::linger::linger;
 use super::presence::{Presence, Progress};
 use super::race::{First, race};
 use super::refusal::Refuse;
+use super::times::Times;
 use crate::admission::{Admission, Place};
 
 /// Clients beyond the limit that are told so at a time, and how long that may take.
@@ -32,17 +33,6 @@ const MAX_REFUSED: usize = 64;
 const REFUSAL: Duration = Duration::from_secs(5);
 /// How long the loop rests when the system cannot accept.
 const REST: Duration = Duration::from_millis(50);
-
-/// How long connections may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Times {
-    /// From one answer, or the start, to the next request's last header.
-    pub header: Duration,
-    /// Without a byte in either direction.
-    pub idle: Duration,
-    /// In all.
-    pub total: Duration,
-}
 
 /// Where a request came in.
 #[derive(Debug, Clone)]

@@ -5,23 +5,18 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use melisma::lock::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::gate::{Gate, Passed};
+use super::line::Line;
 use super::linger::linger;
 use super::refusal::Refuse;
 use crate::admission::Place;
-
-/// Bytes per read.
-const READ_LEN: usize = 16 << 10;
 
 /// A socket with a limit on silence.
 #[derive(Debug)]
@@ -54,76 +49,13 @@ impl std::fmt::Debug for End {
     }
 }
 
-/// What others see of a connection whose bytes hyper moves.
-#[derive(Debug)]
-pub struct Line {
-    socket: OwnedReadHalf,
-    gate: Mutex<Gate>,
-    start: Instant,
-    /// When a byte last moved, since the start.
-    moved_ms: AtomicU64,
-    is_blocked: AtomicBool,
-    has_lingered: AtomicBool,
-}
-
-impl Line {
-    /// The socket.
-    pub fn socket(&self) -> &TcpStream {
-        self.socket.as_ref()
-    }
-
-    /// What waits to be passed on.
-    pub fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock()
-    }
-
-    /// When a byte last moved.
-    pub fn moved(&self) -> Instant {
-        self.start + Duration::from_millis(self.moved_ms.load(Relaxed))
-    }
-
-    /// Whether bytes wait for the socket to take them.
-    pub fn is_blocked(&self) -> bool {
-        self.is_blocked.load(Relaxed)
-    }
-
-    /// Whether this was asked before.
-    pub fn has_lingered(&self) -> bool {
-        self.has_lingered.swap(true, Relaxed)
-    }
-
-    fn poll_read(&self, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut gate = self.gate();
-        loop {
-            if gate.pass(to) != Passed::Nothing {
-                return Poll::Ready(Ok(()));
-            }
-            ready!(self.socket().poll_read_ready(cx))?;
-            let mut bytes = [0; READ_LEN];
-            match self.socket.try_read(&mut bytes) {
-                Ok(0) => gate.end(),
-                Ok(n) => gate.take(&bytes[..n]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-}
-
 impl Idle {
     /// Fails reads and writes of `socket` after `limit` without a byte.
     pub fn new(socket: TcpStream, limit: Duration, refuse: Refuse, place: Arc<Place>) -> Self {
         let start = Instant::now();
         let alarm = || Box::pin(sleep_until(start + limit));
         let (socket, write) = socket.into_split();
-        let line = Line {
-            socket,
-            gate: Mutex::default(),
-            start,
-            moved_ms: AtomicU64::new(0),
-            is_blocked: AtomicBool::new(false),
-            has_lingered: AtomicBool::new(false),
-        };
+        let line = Line::new(socket, start);
         let (reading, writing) = (alarm(), alarm());
         Self { line: Arc::new(line), write, limit, reading, writing, refuse, end: End::Open, _place: place }
     }
@@ -136,7 +68,7 @@ impl Idle {
     /// A side that waits fails when no byte has moved for too long.
     fn watch<T>(&mut self, side: Side, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if matches!(side, Side::Write) {
-            self.line.is_blocked.store(polled.is_pending(), Relaxed);
+            self.line.set_blocked(polled.is_pending());
         }
         if polled.is_ready() {
             return polled;
@@ -154,13 +86,6 @@ impl Idle {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
         }
     }
-
-    /// Notes that bytes moved. The end of a client's bytes is none.
-    fn note(&self, n_bytes: usize) {
-        if n_bytes > 0 {
-            self.line.moved_ms.store(self.line.start.elapsed().as_millis() as u64, Relaxed);
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -173,7 +98,7 @@ impl AsyncRead for Idle {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = to.filled().len();
         let polled = self.line.poll_read(cx, to);
-        self.note(to.filled().len() - before);
+        self.line.note(to.filled().len() - before);
         self.watch(Side::Read, polled, cx)
     }
 }
@@ -182,7 +107,7 @@ impl AsyncWrite for Idle {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write(cx, from);
         if let Poll::Ready(Ok(n)) = polled {
-            self.note(n);
+            self.line.note(n);
         }
         self.watch(Side::Write, polled, cx)
     }
@@ -226,7 +151,7 @@ impl AsyncWrite for Idle {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write_vectored(cx, from);
         if let Poll::Ready(Ok(n)) = polled {
-            self.note(n);
+            self.line.note(n);
         }
         self.watch(Side::Write, polled, cx)
     }

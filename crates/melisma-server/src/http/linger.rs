@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::idle::Line;
+use super::line::Line;
 
 /// How long it discards, in all and without a byte, and how much.
 const TIME: Duration = Duration::from_secs(30);

@@ -20,9 +20,9 @@ use hyper::Version;
 use tokio::io::Interest;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::accept::Times;
-use super::idle::Line;
+use super::line::Line;
 use super::race::{First, race};
+use super::times::Times;
 
 const QUESTION: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// How often a client that sends no more is asked.

@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::Call;
 use crate::app::App;
-use crate::http::body::{Body, Lost, Pieces, Reply, Upload};
+use crate::http::body::{Body, Lost, Pieces, Reply};
 use crate::http::failure::Failure;
+use crate::http::upload::Upload;
 
 /// Pieces of a body, or of an answer, that wait.
 const WAITING: usize = 4;

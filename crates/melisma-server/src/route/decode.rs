@@ -11,9 +11,10 @@ use super::intake::{Choice, Intake};
 use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
 use crate::audio::Format;
-use crate::http::body::{Reply, Upload};
+use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
+use crate::http::upload::Upload;
 
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::clipping::Clipping;
-use super::decode::Decoder;
+use super::decode::{Decoder, needs_file};
 use super::resample::{Ratio, Running};
 use super::source::{Origin, check_finite};
 use super::wav;
@@ -222,9 +222,4 @@ impl Input {
             Self::Decoder(decoder) => decoder.read_next(to),
         }
     }
-}
-
-/// The error for a pipe of a format whose index may follow its audio.
-pub(super) fn needs_file() -> Error {
-    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
 }

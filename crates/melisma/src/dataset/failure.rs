@@ -6,11 +6,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::TEXT_STAGE;
 use crate::{Error, ErrorKind};
 
 /// The longest accepted line of a list.
 const MAX_LINE: u64 = 16 << 20;
+/// The stage of failures to find a text.
+pub(super) const TEXT_STAGE: &str = "text";
 const CLIPPED: &str = "clipped";
 const BELOW_LIMIT: &str = "low-snr";
 

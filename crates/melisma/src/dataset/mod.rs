@@ -23,52 +23,34 @@
 //! lock. A journal beside it records which rows are written.
 
 mod build;
-mod complete;
 mod counters;
 mod failure;
-mod feature;
-mod guard;
-mod hash;
-mod identity;
 mod input;
-mod inputs;
-#[doc(hidden)]
-pub mod journal;
-mod listing;
 mod mel;
 mod merge;
-mod paths;
-mod pipeline;
 mod plan;
-mod request;
 mod row;
-
 pub mod store;
 #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "without the bench, techniques keep their defaults"))]
 mod technique;
 mod tokens;
-mod verify;
-mod walk;
 mod work;
 
 pub use build::Outcome;
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
-pub use feature::Feature;
-pub use input::Input;
-pub use inputs::Inputs;
-pub use mel::{Options, Tail};
+pub use input::{Input, Inputs, Metadata, Names, Skipped, Text, Texts};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{File as PlannedFile, Plan, Scan};
-pub use request::Request;
+pub use plan::{Check, Feature, File as PlannedFile, Options, Plan, Request, Scan, Tail, Tokens};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
+#[doc(hidden)]
+pub use store::journal;
+pub use store::lines::{LineFormat, Lines, Origin, Repeats};
+pub use store::verify::{Verified, verify};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use technique::{Conversion, Streams, Techniques, Writes};
-pub use tokens::{Check, LineFormat, Lines, Metadata, Origin, Repeats, Text, Texts, Tokens};
-pub use verify::{Verified, verify};
-pub use walk::{Names, Skipped};

@@ -9,9 +9,9 @@ use melisma_kernels::lock::Mutex;
 
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure};
-use super::journal::{Journal, Record};
 use super::plan::Plan;
 use super::store::Store;
+use super::store::journal::{Journal, Record};
 use super::technique::Techniques;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;

@@ -7,7 +7,9 @@ use melisma_kernels::{Budget, Device};
 
 use super::builtin::{self, Builtin};
 use super::config::Config;
-use super::reference::{Decoder, Encoder, Quantizer};
+use super::reference::decoder::Decoder;
+use super::reference::encoder::Encoder;
+use super::reference::quantizer::Quantizer;
 use super::source::{Source, read_config};
 use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;

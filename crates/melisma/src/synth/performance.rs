@@ -8,7 +8,7 @@ use super::engine::{Buses, EngineConfig, Stem};
 use super::event::{Action, Event};
 use super::instrument::Instrument;
 use super::length::Length;
-use super::recording::{Recording, Take};
+use super::recording::{MAX_VOICES, Recording, Take};
 use super::score::Score;
 use crate::Result;
 use crate::runtime::device::Queue;
@@ -57,8 +57,6 @@ pub struct Performance {
     most_voices: usize,
 }
 
-/// Voices at once unless others are asked for; beyond them, the oldest voice is stolen.
-pub(super) const MAX_VOICES: usize = 1024;
 /// Bytes of one voice in an engine, at most.
 const VOICE_BYTES: u64 = 1 << 10;
 /// Bytes of a bus's delay lines for each sample of a second, at most.

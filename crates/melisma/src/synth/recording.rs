@@ -12,13 +12,14 @@ use super::event::check_rate;
 use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
-use super::performance::MAX_VOICES;
 use super::score::Score;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::text::size;
 use crate::{Error, Remedy, Result};
 
+/// Voices at once unless others are asked for; beyond them, the oldest voice is stolen.
+pub(super) const MAX_VOICES: usize = 1024;
 /// A window's length in seconds.
 const WINDOW_SECONDS: u64 = 30;
 /// The longest that a window may reach back, in seconds.

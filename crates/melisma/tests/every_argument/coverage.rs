@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 
 /// Public names that no caller of the library can reach, or whose numbers cannot be wrong.
-const EXEMPT: [(&str, &str); 20] = [
-    ("dataset/build.rs", "its numbers are those of a plan"),
+const EXEMPT: [(&str, &str); 21] = [
+    ("dataset/build/", "its numbers are those of a plan"),
     ("dataset/mel/rehearsal.rs", "private, except for `rehearse`"),
-    ("dataset/store/", "columns of a store that was opened, checked by the stores' own tests"),
+    ("dataset/store/layout.rs", "columns of a store, checked by the stores' own tests"),
+    ("dataset/store/mod.rs", "columns of a store that was opened, checked by the stores' own tests"),
     ("engine/need/", "private, except for what the search uses"),
     ("engine/ours/", "`with_step` takes at least 1"),
     ("engine/chunked.rs", "private"),

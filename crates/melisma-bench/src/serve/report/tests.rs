@@ -1,8 +1,8 @@
 use std::time::Instant;
 
 use super::super::Place;
+use super::super::block::Block;
 use super::super::script::Split;
-use super::super::stream::Block;
 use super::super::subject::Subject;
 use super::*;
 use melisma::runtime::MemoryTracker;

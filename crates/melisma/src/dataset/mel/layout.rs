@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::Options;
-use crate::dataset::identity::Identity;
-use crate::dataset::plan::Plan;
+use crate::dataset::plan::{Options, Plan};
 use crate::dataset::row::Status;
+use crate::dataset::store::identity::Identity;
 use crate::dataset::store::{Column, ColumnType, HASH_COLUMN, Store};
 use crate::mel::OutputPrecision;
 use crate::{DType, Result};

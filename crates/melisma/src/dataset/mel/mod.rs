@@ -3,7 +3,6 @@
 mod clock;
 mod job;
 pub(super) mod layout;
-mod options;
 #[cfg(feature = "bench")]
 mod rehearsal;
 mod slot;
@@ -11,8 +10,5 @@ mod tuning;
 mod worker;
 
 pub(super) use job::Job;
-pub use options::{Options, Tail};
 #[cfg(feature = "bench")]
 pub use rehearsal::{Rehearsal, rehearse};
-
-use job::shape;

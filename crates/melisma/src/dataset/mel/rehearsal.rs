@@ -7,12 +7,11 @@ use std::time::Instant;
 
 use melisma_kernels::lock::Mutex;
 
-use super::Options;
 use super::clock::Clock;
-use super::job::{queues, shape};
-use super::slot::Slot;
+use super::slot::{Slot, queues, shape};
 use super::tuning::tuning;
 use crate::dataset::counters::{Counters, Snapshot, Stage};
+use crate::dataset::plan::Options;
 use crate::dataset::technique::Techniques;
 use crate::dataset::work::for_one_thread;
 use crate::random::Lcg32;

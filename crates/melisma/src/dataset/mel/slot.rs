@@ -10,8 +10,9 @@ use tracing::Span;
 use super::clock::{Clock, Times};
 use crate::Result;
 use crate::audio::{SampleType, Source};
+use crate::dataset::plan::Options;
 use crate::dataset::row::Status;
-use crate::dataset::technique::{Conversion, Techniques};
+use crate::dataset::technique::{Conversion, Streams, Techniques};
 use crate::mel::{OutputPrecision, Plan};
 use crate::runtime::device::{Device, Queue};
 use crate::runtime::memory::Budget;
@@ -317,5 +318,34 @@ fn settle<'a, T: Value>(
         if entry.status != Status::Ok {
             values.fill(T::zeroed());
         }
+    }
+}
+
+/// The shape of slots of `n_rows` rows.
+pub(super) fn shape(options: &Options, n_rows: usize) -> Shape {
+    let n_frames = options.n_frames();
+    Shape {
+        n_rows,
+        n_samples: options.segment_samples,
+        n_frames,
+        n_values: options.mel.n_mels * n_frames,
+        dtype: options.mel.dtype,
+    }
+}
+
+/// One queue for copies and kernels.
+pub(super) fn one_queue(device: &Device, budget: &Budget) -> Result<Queues> {
+    let queue = device.queue(budget)?;
+    Ok(Queues { input: queue.clone(), compute: queue.clone(), output: queue })
+}
+
+/// The queues of one thread.
+pub(super) fn queues(device: &Device, budget: &Budget, streams: Streams) -> Result<Queues> {
+    match (device, streams) {
+        (Device::Cuda(_), Streams::Split) => {
+            let queue = || device.queue(budget);
+            Ok(Queues { input: queue()?, compute: queue()?, output: queue()? })
+        }
+        _ => one_queue(device, budget),
     }
 }

@@ -1,6 +1,7 @@
 //! How the work on spectrograms is divided.
 
-use super::{Options, shape};
+use super::slot::shape;
+use crate::dataset::plan::Options;
 use crate::dataset::technique::Techniques;
 use crate::runtime::device::Device;
 

@@ -2,26 +2,79 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::job::{Job, Run, queues, shape};
-use super::slot::{Entry, Queues, Slot};
+use super::clock::Clock;
+use super::job::{Job, Run};
+use super::slot::{Entry, Queues, Slot, one_queue, queues, shape};
 use crate::audio::{SampleType, Source};
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::RowFailure;
-use crate::dataset::hash;
-use crate::dataset::journal::Record;
 use crate::dataset::plan::Plan;
 use crate::dataset::row::Status;
-use crate::dataset::technique::Writes;
-use crate::dataset::work::{Item, Work, for_one_thread};
+use crate::dataset::store::hash;
+use crate::dataset::store::journal::Record;
+use crate::dataset::technique::{Streams, Writes};
+use crate::dataset::work::{Item, Shared, Work, for_one_thread};
 use crate::runtime::device::Device;
+use crate::runtime::thread;
 use crate::{Error, ErrorKind, Remedy, Result};
 
-pub(super) struct Worker<'a> {
+impl Job {
+    /// Computes all rows. Returns the number of threads that worked.
+    pub(in crate::dataset) fn run(&self, shared: &Shared<'_>) -> Result<usize> {
+        let work = shared.work;
+        let clock = match work.device {
+            Device::Cpu(_) => None,
+            Device::Cuda(_) => Some(Clock::start(&work.device.queue(work.budget)?)?),
+        };
+        let run = Run {
+            job: self,
+            shared,
+            clock,
+            queues: (work.techniques.streams == Streams::One)
+                .then(|| one_queue(work.device, work.budget))
+                .transpose()?,
+            launches: AtomicU64::new(0),
+        };
+        let workers = shared.prepare(|| workers(&run))?;
+        let threads = workers.len();
+        thread::team(workers.into_iter().map(|worker| || shared.attempt(|| worker.run())), || ())?;
+        if let Some(clock) = run.clock {
+            clock.tell(work.counters);
+        }
+        Ok(threads)
+    }
+}
+
+/// Threads with all their memory, allocated before the work begins. If memory is short, slots
+/// become smaller, then threads fewer.
+fn workers<'a>(run: &'a Run<'a>) -> Result<Vec<Worker<'a>>> {
+    let mut n_rows = run.job.tuning.n_rows;
+    loop {
+        let mut workers = Vec::new();
+        let refused = loop {
+            if workers.len() == run.shared.n_threads {
+                return Ok(workers);
+            }
+            match Worker::new(run, n_rows) {
+                Ok(worker) => workers.push(worker),
+                Err(error) if error.kind() == ErrorKind::Memory => break error,
+                Err(error) => return Err(error),
+            }
+        };
+        match (n_rows, workers.is_empty()) {
+            (1, true) => return Err(refused),
+            (1, false) => return Ok(workers),
+            _ => n_rows = n_rows.div_ceil(2),
+        }
+    }
+}
+
+struct Worker<'a> {
     run: &'a Run<'a>,
     device: Device,
     queues: Queues,
@@ -35,7 +88,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(run: &'a Run<'a>, n_rows: usize) -> Result<Self> {
+    fn new(run: &'a Run<'a>, n_rows: usize) -> Result<Self> {
         let Work { device, budget, techniques, .. } = run.shared.work;
         let device = for_one_thread(device);
         let queues = match &run.queues {

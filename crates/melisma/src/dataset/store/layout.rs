@@ -28,6 +28,8 @@ pub(in crate::dataset) const TOKEN_COLUMNS: [&str; 13] = [
 /// The columns of tokens that have several entries per row, and where their rows begin.
 pub(in crate::dataset) const RAGGED: [(&str, &str); 3] =
     [("codes", "offsets"), ("path", "path_offsets"), ("text", "text_offsets")];
+/// The attribute of a shard that tells from which list of files it was divided.
+pub(in crate::dataset) const INPUTS: &str = "inputs";
 /// The attribute that names the feature of the rows; spectrograms have none.
 pub(in crate::dataset) const KIND: &str = "melisma.kind";
 /// The value of [`KIND`] for tokens.

@@ -11,11 +11,20 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod complete;
+pub(super) mod guard;
+pub(super) mod hash;
 #[doc(hidden)]
 pub mod hdf5;
+pub(super) mod identity;
+#[doc(hidden)]
+pub mod journal;
 mod layout;
-pub(super) mod npy;
+pub(super) mod lines;
+mod npy;
+pub(super) mod paths;
 mod safetensors;
+pub(super) mod verify;
 
 use std::fs::File;
 use std::io::Write;
@@ -24,12 +33,10 @@ use std::path::{Path, PathBuf};
 
 use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 
-pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
+pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, INPUTS, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
 pub use layout::{Column, ColumnType, Layout};
 
-use super::tokens::Lines;
-use crate::output;
-use crate::{Error, Remedy, Result};
+use crate::{Error, Remedy, Result, output};
 
 const EXPECTED: &str = "name a dataset that Melisma built";
 
@@ -146,7 +153,7 @@ impl Store {
         if path.is_dir() {
             return npy::open(path).map_err(at);
         }
-        if Lines::is_name(path) {
+        if is_lines(path) {
             return Err(Error::invalid(format!("{}: lines have no columns", path.display()))
                 .with_hint("join the lines of shards with `cat`"));
         }
@@ -257,6 +264,11 @@ impl Store {
         // On file systems without locks, the last writer wins.
         !matches!(self.files.first().map(File::try_lock), Some(Err(std::fs::TryLockError::WouldBlock)))
     }
+}
+
+/// Whether `path` is the name of a file of lines, which is no store.
+pub(super) fn is_lines(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
 }
 
 fn lay_out(path: &Path, kind: Kind, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {

@@ -8,38 +8,26 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::feeder::Feeder;
+use super::feeder::{Event, FRAMES, Feeder};
 use super::job::Run;
-use super::lane::Reader;
+use super::reader::Reader;
 use super::round_trip::RoundTrip;
 use crate::runtime::memory::{Reservation, Space};
 use crate::runtime::thread;
 use crate::snac::{EncodeEngine, EngineOptions};
-use crate::{Error, ErrorKind, Result};
+use crate::{ErrorKind, Result};
 
 /// Rows that are encoded at the same time.
 const STREAMS: usize = 64;
-/// Frames of samples that a row has in a step.
-pub(super) const FRAMES: usize = 8;
 /// Buffers of a reader, enough for some files of a few seconds.
 const BUFFERS: usize = 48;
 
-/// A message of a reader.
-pub(super) enum Event {
-    /// A row begins.
-    Open { row: u32, reader: usize },
-    /// Samples of a row: whole frames, except for its last ones.
-    Samples { row: u32, samples: Vec<f32> },
-    /// The file cannot be read.
-    Failed { row: u32, error: Error },
-}
-
 /// The memory of a run, allocated before it begins.
 pub(super) struct Feed<'a> {
-    pub(super) run: &'a Run<'a>,
-    pub(super) engine: EncodeEngine,
-    pub(super) check: Option<RoundTrip>,
-    pub(super) n_streams: usize,
+    run: &'a Run<'a>,
+    engine: EncodeEngine,
+    check: Option<RoundTrip>,
+    n_streams: usize,
     n_readers: usize,
     n_buffers: usize,
     _memory: Reservation,
@@ -91,7 +79,9 @@ impl<'a> Feed<'a> {
             })
             .collect();
         drop(events);
-        thread::team(readers, || shared.attempt(|| Feeder::new(self, inbox, returns).run()))?;
+        let (engine, check, n_streams) = (self.engine, self.check, self.n_streams);
+        let feeder = Feeder::new(run, (engine, check), n_streams, (inbox, returns));
+        thread::team(readers, || shared.attempt(|| feeder.run()))?;
         Ok(n_readers)
     }
 }

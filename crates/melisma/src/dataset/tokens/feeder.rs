@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 
-use super::feed::{Event, FRAMES, Feed};
 use super::job::Run;
 use super::lane::Lane;
 use super::round_trip::RoundTrip;
@@ -12,6 +11,19 @@ use crate::dataset::counters::Stage;
 use crate::snac::{EncodeEngine, Piece, StreamId, Ticket};
 use crate::trace::Busy;
 use crate::{Error, Result};
+
+/// Frames of samples that a row has in a step.
+pub(super) const FRAMES: usize = 8;
+
+/// A message of a reader.
+pub(super) enum Event {
+    /// A row begins.
+    Open { row: u32, reader: usize },
+    /// Samples of a row: whole frames, except for its last ones.
+    Samples { row: u32, samples: Vec<f32> },
+    /// The file cannot be read.
+    Failed { row: u32, error: Error },
+}
 
 /// A row on its way through the engine.
 struct Clip<'a> {
@@ -58,8 +70,12 @@ pub(super) struct Feeder<'a> {
 }
 
 impl<'a> Feeder<'a> {
-    pub(super) fn new(feed: Feed<'a>, inbox: Receiver<Event>, returns: Vec<Sender<Vec<f32>>>) -> Self {
-        let Feed { run, engine, check, n_streams, .. } = feed;
+    pub(super) fn new(
+        run: &'a Run<'a>,
+        (engine, check): (EncodeEngine, Option<RoundTrip>),
+        n_streams: usize,
+        (inbox, returns): (Receiver<Event>, Vec<Sender<Vec<f32>>>),
+    ) -> Self {
         let (clips, before, begun, busy) = (Vec::new(), None, Instant::now(), Busy::default());
         Self { run, engine, check, n_streams, inbox, returns, clips, before, begun, busy }
     }

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Check, Tokens};
-use crate::dataset::hash::MEASURED;
-use crate::dataset::identity::Identity;
-use crate::dataset::plan::Plan;
+use crate::dataset::plan::{Check, Plan, Tokens};
 use crate::dataset::row::{Row, Status};
+use crate::dataset::store::hash::MEASURED;
+use crate::dataset::store::identity::Identity;
 use crate::dataset::store::{Column, HASH_COLUMN, KIND, Store, TOKENS};
 use crate::{DType, Result};
 

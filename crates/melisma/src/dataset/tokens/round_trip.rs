@@ -1,14 +1,13 @@
 //! Decodes the codes of rows and compares the audio with the files.
 
-use super::Check;
 use super::job::Run;
-use super::lane::Reader;
+use super::reader::Reader;
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::{Failure, RowFailure};
-use crate::dataset::hash::MEASURED;
-use crate::dataset::plan::Plan;
+use crate::dataset::plan::{Check, Plan};
 use crate::dataset::row::Status;
 use crate::dataset::store::Store;
+use crate::dataset::store::hash::MEASURED;
 use crate::fidelity::{Fidelity, Meter};
 use crate::runtime::device::Queue;
 use crate::runtime::memory::Budget;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{EngineSettings, Message, Worker};
+use super::Message;
+use super::candidate::EngineSettings;
+use super::measure::Worker;
 use crate::config::Config;
 use crate::engine::need::Limits;
 use crate::optimize::cache::{Cache, Parts};

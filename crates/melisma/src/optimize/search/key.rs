@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use super::chunk::Splitting;
-use super::{Request, engines, inputs};
-use crate::Result;
+use super::Request;
+use super::candidate::chunk::Splitting;
+use super::candidate::engines;
+use super::measure::inputs;
 use crate::config::{Config, DeviceRequest, Policy};
 use crate::engine::{EngineName, onnxruntime};
 use crate::format::hash;
-use crate::onnx;
 use crate::optimize::cache::Parts;
 use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
+use crate::{Result, onnx};
 
 /// The machine parts that every engine depends on.
 const CPU: [&str; 4] = ["cpu", "cpu_features", "instruction_set", "melisma"];

@@ -4,10 +4,13 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::least_memory::with_least_limit;
-use super::selection::Selection;
-use super::{Content, Message, ProcessEngine, Report, Request, Search, Sets};
-use super::{accuracy, bound, engines, inputs, key, prepare};
+use super::candidate::{engines, prepare};
+use super::choose::Selection;
+use super::choose::bound::Bound;
+use super::choose::least_memory::with_least_limit;
+use super::measure::{Sets, floats, inputs};
+use super::run::ProcessEngine;
+use super::{Content, Message, Report, Request, Search, key};
 use crate::engine::need::Need;
 use crate::engine::{Engine, Ports};
 use crate::format::Value;
@@ -82,7 +85,7 @@ impl Search<'_> {
 
     /// Free memory is not part of the key, so a cached engine may need more than is free.
     fn say_if_short(&self, report: &Report) {
-        let bound = bound::Bound::of(self.config, self.free_bytes);
+        let bound = Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
             let peak = size::show(peak);
             (self.say)(&Message::Note(format!(
@@ -141,7 +144,7 @@ impl Search<'_> {
 }
 
 fn sample(name: &str, value: &Value) -> Result<Sample> {
-    Ok(Sample::take(name, value.shape(), &accuracy::floats(value)?))
+    Ok(Sample::take(name, value.shape(), &floats(value)?))
 }
 
 fn check(samples: &[Sample], engine: &mut dyn Engine, inputs: &[Value]) -> Result<()> {
@@ -155,5 +158,5 @@ fn check(samples: &[Sample], engine: &mut dyn Engine, inputs: &[Value]) -> Resul
     samples
         .iter()
         .zip(&outputs)
-        .try_for_each(|(sample, output)| sample.check(output.shape(), &accuracy::floats(output)?, SELF_CHECK_TOLERANCE))
+        .try_for_each(|(sample, output)| sample.check(output.shape(), &floats(output)?, SELF_CHECK_TOLERANCE))
 }

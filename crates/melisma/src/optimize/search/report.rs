@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Accuracy, Candidate, Latency, Measured, Refusal};
+use super::candidate::Candidate;
+use super::measure::{Accuracy, Latency, Measured, Refusal};
 use crate::engine::Operator;
 use crate::text::size;
 use crate::text::table::{Align, Table};

@@ -1,6 +1,6 @@
 //! The requirements on an engine, for a search and for a run.
 
-use super::{Wanted, engines};
+use super::candidate::{Wanted, engines};
 use crate::config::{Config, DeviceRequest};
 use crate::engine::EngineName;
 use crate::{Error, Remedy, Result};

@@ -4,10 +4,11 @@ mod memory;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use super::candidate::{EngineSettings, chunk, engines, prepare};
+use super::measure::{Program, Sets, Spec, Task};
 use super::*;
-use crate::config::Config;
-use crate::config::Sources;
 use crate::config::precision::Format;
+use crate::config::{Config, Sources};
 use crate::engine::{Engine, EngineName, Options, Port, rten};
 use crate::format::{Value, npy};
 use crate::golden::optimize as golden;
@@ -263,11 +264,11 @@ fn files_of_values_are_never_taken_for_others() {
 #[test]
 fn a_device_that_is_asked_for_is_never_replaced() {
     let cpu = config(&[]);
-    let refused = available(&cpu, Some(EngineName::OnnxruntimeCuda)).unwrap_err();
+    let refused = engines::available(&cpu, Some(EngineName::OnnxruntimeCuda)).unwrap_err();
     assert!(refused.to_string().contains("does not work on cpu"), "{refused}");
     let gpu = Config::load(&Sources { flags: vec![("device", "--device", "cuda".to_owned())], ..Sources::default() });
     for named in [None, Some(EngineName::Rten), Some(EngineName::Melisma), Some(EngineName::Onnxruntime)] {
-        assert!(available(gpu.as_ref().unwrap(), named).is_err(), "{named:?}");
+        assert!(engines::available(gpu.as_ref().unwrap(), named).is_err(), "{named:?}");
     }
 }
 

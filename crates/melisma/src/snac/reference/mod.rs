@@ -15,19 +15,23 @@
 //! ```
 
 pub(super) mod attention;
+mod codec;
 pub(super) mod conv;
 mod conv_transpose;
 pub(super) mod decoder;
 pub(super) mod encoder;
 mod layer;
 mod plane;
-mod quantizer;
+pub(super) mod quantizer;
 pub(super) mod residual;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod seam;
 mod stream;
 
+pub use codec::{decode, encode};
+#[doc(hidden)]
+pub use codec::{decoder, encoder, latents, quantizer};
 #[doc(hidden)]
 pub use decoder::{Decoder, State as DecoderState};
 #[doc(hidden)]
@@ -39,85 +43,3 @@ pub use plane::Plane;
 #[doc(hidden)]
 pub use quantizer::{Choice, Quantizer};
 pub use stream::Stream;
-
-use super::codes::Codes;
-use super::model::Model;
-use super::noise::Noise;
-use crate::{Error, Result};
-
-/// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
-const PIECE_FRAMES: usize = 4;
-
-/// The quantiser of `model`.
-#[doc(hidden)]
-pub fn quantizer(model: &Model) -> &Quantizer {
-    &model.quantizer
-}
-
-/// The decoder of `model`.
-#[doc(hidden)]
-pub fn decoder(model: &Model) -> &Decoder {
-    &model.decoder
-}
-
-/// The encoder of `model`.
-#[doc(hidden)]
-pub fn encoder(model: &Model) -> &Encoder {
-    &model.encoder
-}
-
-/// Codes to samples, `frame_len` for each frame. Codes must be of a model of this shape.
-pub fn decode(model: &Model, codes: &Codes, noise: &Noise) -> Vec<f32> {
-    let mut state = model.decoder.start();
-    let mut samples = Vec::new();
-    let mut pieces = codes.frames().chunks(PIECE_FRAMES).peekable();
-    while let Some(piece) = pieces.next() {
-        let latents = model.quantizer.decode(&piece.levels());
-        let flow = if pieces.peek().is_none() { Flow::Last } else { Flow::More };
-        samples.extend(model.decoder.push(&mut state, &latents, noise, flow));
-    }
-    samples
-}
-
-/// Samples to latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
-#[doc(hidden)]
-pub fn latents(model: &Model, samples: &[f32]) -> Plane {
-    let mut pieces = Vec::new();
-    each_latents(model, samples, |piece| pieces.push(piece));
-    Plane::join(model.config().latent_dim(), &pieces)
-}
-
-/// Samples to codes; the end is padded as for [`latents`].
-///
-/// # Errors
-/// `InvalidArgument` when a sample is not finite.
-pub fn encode(model: &Model, samples: &[f32]) -> Result<Codes> {
-    if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
-        return Err(Error::invalid(format!("sample {at} is {}", samples[at])));
-    }
-    let config = model.config();
-    let mut levels = vec![Vec::new(); config.vq_strides.len()];
-    let mut pending = Plane::zeros(config.latent_dim(), 0);
-    each_latents(model, samples, |piece| {
-        let seen = pending.then(&piece);
-        let whole = seen.len() - seen.len() % config.frame_latents();
-        for (level, choices) in levels.iter_mut().zip(model.quantizer.encode(&seen.slice(0, whole))) {
-            level.extend(choices.iter().map(|choice| choice.code));
-        }
-        pending = seen.slice(whole, seen.len());
-    });
-    Codes::new(config, levels)
-}
-
-fn each_latents(model: &Model, samples: &[f32], mut found: impl FnMut(Plane)) {
-    let unit = model.config().padded_len();
-    let padded = samples.len().next_multiple_of(unit);
-    let mut state = model.encoder.start();
-    for start in (0..padded).step_by(unit) {
-        let end = start + unit;
-        let mut piece = samples[start..end.min(samples.len())].to_vec();
-        piece.resize(unit, 0.0);
-        let flow = if end == padded { Flow::Last } else { Flow::More };
-        found(model.encoder.push(&mut state, &Plane::new(1, piece), flow));
-    }
-}

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::PIECE_FRAMES;
+use super::codec::PIECE_FRAMES;
 use super::decoder::State;
 use super::layer::Flow;
 use super::plane::Plane;

@@ -6,6 +6,7 @@ use super::*;
 use crate::config::Profile;
 use crate::engine::onnxruntime::recorder::{recorded, value};
 use crate::onnx::{Dim, Node, ValueInfo};
+use crate::optimize::search::choose::pick;
 
 /// A cache with engines for the perceptron, built with these flags.
 struct Shelf {

@@ -9,6 +9,8 @@ use crate::config::precision::Format;
 use crate::engine::need::Limits;
 use crate::onnx::synthetic::{Snac, snac_decoder};
 use crate::onnx::{Dim, Graph, Node, Tensor, ValueInfo};
+use crate::optimize::search::measure::work;
+use crate::optimize::search::run::Direct;
 use crate::runtime::device::Device;
 use crate::runtime::memory;
 use crate::text::size;

@@ -1,0 +1,357 @@
+//! A table with the texts of audio files: CSV, TSV, or fields between `|`.
+//!
+//! The table is read once to find where each row begins. After that a row is read again when its
+//! text is needed, so memory holds 24 bytes per row.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::inputs::Inputs;
+use super::record::{At, Dialect, Record};
+use super::text::Text;
+use crate::dataset::failure::{Action, Failure, TEXT_STAGE};
+use crate::dataset::input::{self, Input, SUFFIXES};
+use crate::text::count;
+use crate::{Error, Result};
+
+/// The name of a path column that need not be given.
+const PATH_COLUMN: &str = "path";
+
+/// A table of texts.
+#[derive(Debug)]
+pub struct Metadata {
+    path: PathBuf,
+    file: File,
+    dialect: Dialect,
+    path_column: usize,
+    text_column: usize,
+    /// Sorted by key, then by line.
+    rows: Vec<Indexed>,
+    /// Rows that cannot be used.
+    faults: Vec<(u32, Failure)>,
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Indexed {
+    /// The hash of the file's name.
+    key: u64,
+    line: u32,
+    at: u64,
+}
+
+impl Metadata {
+    /// Opens a table. Columns are numbers counted from 1, or names in the first line. The path
+    /// column is `path` if the first line has names, and the first column otherwise. A path may lack
+    /// its suffix and any of its first folders.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it has no such column.
+    pub fn open(path: impl AsRef<Path>, text_column: &str, path_column: Option<&str>) -> Result<Self> {
+        let path = path.as_ref();
+        let at = |error: Error| error.at(path.display());
+        let failed = |error| Error::io(path.display(), error);
+        let file = File::open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(Error::invalid(format!("{}: this is not a regular file", path.display())));
+        }
+        let dialect = Dialect::of(path, &file)?;
+        let mut records = dialect.records(BufReader::new(At::new(&file, 0)), 0);
+        let number = |name: &str| name.parse::<usize>().ok().filter(|&n| n > 0).map(|n| n - 1);
+        let has_names = number(text_column).is_none() || path_column.is_some_and(|name| number(name).is_none());
+        let header = if has_names { records.next().transpose().map_err(at)? } else { None };
+        let names = header.map(|header| header.fields()).transpose();
+        let names = names.map_err(|error| at(error).with_hint("save the table as UTF-8"))?.unwrap_or_default();
+        let column = |name: &str| match number(name) {
+            Some(number) => Ok(number),
+            None => names.iter().position(|found| found == name).ok_or_else(|| {
+                Error::invalid(format!("{}: no column `{name}` in its first line", path.display()))
+                    .with_hint(format!("its columns are {}; or count them from 1", names.join(", ")))
+            }),
+        };
+        let text_column = column(text_column)?;
+        let path_column = match path_column {
+            Some(name) => column(name)?,
+            None => names.iter().position(|name| name == PATH_COLUMN).unwrap_or(0),
+        };
+        let mut table = Self {
+            path: path.to_owned(),
+            file: file.try_clone().map_err(failed)?,
+            dialect,
+            path_column,
+            text_column,
+            rows: Vec::new(),
+            faults: Vec::new(),
+        };
+        for record in records {
+            table.add(record?);
+        }
+        table.index();
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Fails if there are no texts at all, as with the wrong column.
+    fn check(&self) -> Result<()> {
+        match (self.rows.first(), self.faults.first()) {
+            (Some(_), _) => Ok(()),
+            (None, None) => Err(Error::invalid(format!("{}: the table has no rows", self.path.display()))),
+            (None, Some((_, first))) => {
+                Err(Error::invalid(format!("no row can be used; the first is {}: {}", first.path, first.message))
+                    .with_hint("check the columns that were named"))
+            }
+        }
+    }
+
+    fn add(&mut self, record: Record) {
+        let found = record.fields().and_then(|fields| {
+            let name = fields.get(self.path_column).cloned().unwrap_or_default();
+            if name.is_empty() {
+                return Err(Error::invalid(format!("no path in column {}", self.path_column + 1)));
+            }
+            match fields.get(self.text_column) {
+                Some(text) => Text::new(text, record.at).map(|_| name),
+                None => Err(Error::invalid(format!(
+                    "{}; the text is column {}",
+                    count(fields.len() as u64, "column"),
+                    self.text_column + 1
+                ))),
+            }
+        });
+        match found {
+            Ok(name) => {
+                let key = xxh3_64(key(&input::name(name.as_ref())).as_bytes());
+                self.rows.push(Indexed { key, line: record.line, at: record.at });
+            }
+            Err(error) => self.refuse(record.line, &error),
+        }
+    }
+
+    fn refuse(&mut self, line: u32, error: &Error) {
+        let path = format!("{}:{line}", self.path.display());
+        self.faults.push((line, Failure::new(path, TEXT_STAGE, error, Action::Skipped)));
+    }
+
+    /// Sorts the rows. Of several for one file, the first counts.
+    fn index(&mut self) {
+        self.rows.sort_unstable();
+        let mut repeated = Vec::new();
+        self.rows.dedup_by(|row, first| {
+            let is_same = row.key == first.key;
+            if is_same {
+                repeated.push((row.line, first.line));
+            }
+            is_same
+        });
+        for (line, first) in repeated {
+            self.refuse(line, &Error::invalid(format!("line {first} has the text of this file already")));
+        }
+        self.faults.sort_by_key(|fault| fault.0);
+        self.rows.shrink_to_fit();
+    }
+
+    /// The row of the file at `path`: the one with most of its folders.
+    fn row(&self, path: &str) -> Option<usize> {
+        let whole = key(path);
+        let below = whole.match_indices('/').map(|(at, _)| &whole[at + 1..]);
+        let find = |key: &str| self.rows.binary_search_by_key(&xxh3_64(key.as_bytes()), |row| row.key).ok();
+        std::iter::once(&whole[..]).chain(below).find_map(find)
+    }
+
+    fn row_of(&self, input: &Input) -> Option<usize> {
+        // The folders of a table may begin above the current one.
+        let path = std::path::absolute(input.path()).unwrap_or_else(|_| input.path().to_owned());
+        self.row(&input::name(path.as_os_str()))
+    }
+
+    /// The text of the file at `path`, which is looked up as it is.
+    ///
+    /// # Errors
+    /// There is no row for it, or the table cannot be read.
+    pub fn text(&self, path: &str) -> Result<String> {
+        self.text_at(self.at(self.row(path))?)
+    }
+
+    pub(super) fn find(&self, input: &Input) -> Result<Text> {
+        let at = self.at(self.row_of(input))?;
+        Text::new(&self.text_at(at)?, at)
+    }
+
+    /// Where a row begins.
+    fn at(&self, row: Option<usize>) -> Result<u64> {
+        let row = row.ok_or_else(|| Error::invalid(format!("{} has no row for this file", self.path.display())));
+        row.map(|row| self.rows[row].at)
+    }
+
+    /// The text of the row that begins at byte `at`.
+    pub(super) fn text_at(&self, at: u64) -> Result<String> {
+        Ok(self.fields_at(at)?.into_iter().nth(self.text_column).unwrap_or_default())
+    }
+
+    fn fields_at(&self, at: u64) -> Result<Vec<String>> {
+        let record = self.dialect.records(BufReader::new(At::new(&self.file, at)), at).next();
+        let record = record.ok_or_else(|| Error::truncated("the table has become shorter"));
+        record.and_then(|record| record?.fields()).map_err(|error| error.at(self.path.display()))
+    }
+
+    pub(super) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
+        let mut is_used = vec![false; self.rows.len()];
+        for input in inputs.files.iter() {
+            if let Some(row) = self.row_of(input) {
+                is_used[row] = true;
+            }
+        }
+        let unused = self.rows.iter().zip(is_used).filter(|(_, is_used)| !is_used).map(|(row, _)| row);
+        let missing = |row: &Indexed| {
+            let path = format!("{}:{}", self.path.display(), row.line);
+            let fields = self.fields_at(row.at).unwrap_or_default();
+            let name = fields.get(self.path_column).map_or("", String::as_str);
+            let error = Error::invalid(format!("no audio file `{name}` among the inputs"));
+            (row.line, Failure::new(path, TEXT_STAGE, &error, Action::Skipped))
+        };
+        let mut all: Vec<(u32, Failure)> = unused.map(missing).chain(self.faults.iter().cloned()).collect();
+        all.sort_by_key(|failure| failure.0);
+        Ok(all.into_iter().map(|(_, failure)| failure).collect())
+    }
+}
+
+/// A name as in the column `path`, without `./` and the suffix of an audio file.
+fn key(name: &str) -> String {
+    let name = name.strip_prefix("./").unwrap_or(name);
+    let stem = name.rsplit_once('.').filter(|(_, suffix)| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));
+    stem.map_or(name, |(stem, _)| stem).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(content: &[u8], name: &str, text: &str) -> (tempfile::TempDir, Result<Metadata>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let table = Metadata::open(&path, text, None);
+        (folder, table)
+    }
+
+    fn text(table: &Metadata, name: &str) -> String {
+        table.text(name).unwrap()
+    }
+
+    #[test]
+    fn ljspeech_has_bars_and_no_header() {
+        let content = "LJ001-0001|Printing, \"in\" 1|Printing, \"in\" one\nLJ001-0002|a|b\n";
+        let (_folder, found) = table(content.as_bytes(), "metadata.csv", "3");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "wavs/LJ001-0001.wav"), "Printing, \"in\" one");
+        assert_eq!(text(&found, "LJ001-0002.flac"), "b");
+        assert!(found.text("LJ001-0003.wav").is_err());
+    }
+
+    #[test]
+    fn tables_with_names_have_a_path_column() {
+        let content = "client_id\tpath\tsentence\r\nx\tcommon_1.mp3\tHello \"you\r\nx\tcommon_2.mp3\tBye\r\n";
+        let (_folder, found) = table(content.as_bytes(), "train.tsv", "sentence");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "clips/common_1.mp3"), "Hello \"you");
+        assert_eq!(text(&found, "common_2.mp3"), "Bye");
+        let (_folder, missing) = table(content.as_bytes(), "train.tsv", "text");
+        assert!(missing.unwrap_err().to_string().ends_with("no column `text` in its first line"));
+    }
+
+    #[test]
+    fn commas_are_quoted_as_in_rfc_4180() {
+        let content = "\u{feff}path,text\na.wav,\"one, \"\"two\"\"\nthree\"\nb/c.wav,four\n";
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "text");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "a.wav"), "one, \"two\"\nthree");
+        assert_eq!(text(&found, "b/c.wav"), "four");
+    }
+
+    #[test]
+    fn faulty_rows_are_named_and_the_others_stay() {
+        let mut content = b"a|one\nb\nc|bad \xff\n|none\nd|four\na|again\ne|\"open, no quoting here\n".to_vec();
+        content.extend([&b"f|"[..], &[b'x'; 70_000], b"\ng|seven"].concat());
+        let (folder, found) = table(&content, "metadata.csv", "2");
+        let found = found.unwrap();
+        assert_eq!((text(&found, "d.wav"), text(&found, "g.wav")), ("four".to_owned(), "seven".to_owned()));
+        assert_eq!(text(&found, "a.wav"), "one");
+        let input = |name: &str| Input::new(name.as_ref(), PathBuf::from(name));
+        let files = ["a.wav", "d.wav", "e.wav"].into_iter().map(input).collect();
+        let listed = found.without_file(&Inputs { files, ..Inputs::default() }).unwrap();
+        let place = |line: u32| format!("{}:{line}", folder.path().join("metadata.csv").display());
+        let lines: Vec<&str> = listed.iter().map(|failure| failure.path.as_str()).collect();
+        assert_eq!(lines, [2, 3, 4, 6, 8, 9].map(place));
+        for (failure, word) in listed.iter().zip(["1 column;", "UTF-8", "no path", "line 1", "65536", "no audio file"])
+        {
+            assert!(failure.message.contains(word), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn folders_of_a_table_may_begin_above_the_input() {
+        let content = "w/001.wav|one\nv/001.wav|another\n001|any\n/abs/w/002.wav|two\n./x/003|three\n";
+        let (_folder, found) = table(content.as_bytes(), "metadata.csv", "2");
+        let found = found.unwrap();
+        for (path, expected) in [
+            ("w/001.wav", "one"),
+            ("/data/w/001.flac", "one"),
+            ("/data/v/001.wav", "another"),
+            ("/data/u/001.wav", "any"),
+            ("001.wav", "any"),
+            ("/abs/w/002.wav", "two"),
+            ("/data/x/003.wav", "three"),
+        ] {
+            assert_eq!(text(&found, path), expected, "{path}");
+        }
+        assert!(found.text("/else/w/002.wav").is_err());
+        let here = std::env::current_dir().unwrap();
+        let name = here.file_name().unwrap().to_str().unwrap();
+        let (_folder, found) = table(format!("{name}/001.wav|here").as_bytes(), "metadata.csv", "2");
+        let input = Input::new("001.wav".as_ref(), PathBuf::from("./001.wav"));
+        assert_eq!(found.unwrap().find(&input).unwrap().len, 4);
+    }
+
+    #[test]
+    fn quotes_within_words_are_letters() {
+        let content = "path,text\na,5\" pipe\nb,\"two\"\nc,6\" pipe, \"x\"\n";
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "text");
+        let found = found.unwrap();
+        assert_eq!(["a", "b", "c"].map(|name| text(&found, name)), ["5\" pipe", "two", "6\" pipe"]);
+    }
+
+    #[test]
+    fn rows_after_an_open_quote_and_a_huge_line_are_where_they_were() {
+        let content = ["\u{feff}a,\"one\nb,two\nh,", &"x".repeat(3 << 20), "\nc,three\nd,four\n"].concat();
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "2");
+        let found = found.unwrap();
+        assert_eq!(["b", "c", "d"].map(|name| text(&found, name)), ["two", "three", "four"]);
+        let lines: Vec<u32> = found.faults.iter().map(|fault| fault.0).collect();
+        assert_eq!(lines, [1, 3]);
+    }
+
+    #[test]
+    fn a_table_without_any_text_is_an_error() {
+        for (content, column, message) in [
+            (&b"a|one\nb|two\n"[..], "3", ":1: 2 columns; the text is column 3"),
+            (b"", "1", "the table has no rows"),
+            (b"path,text\n", "text", "the table has no rows"),
+            (b"\xff\xfep\0a\0t\0h\0\n\0", "text", "this is not UTF-8"),
+        ] {
+            let (_folder, found) = table(content, "t.csv", column);
+            assert!(found.unwrap_err().to_string().ends_with(message), "{content:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_quote_costs_one_row() {
+        let (_folder, found) = table(b"a,\"one\nb,two\nc,three\n", "t.csv", "2");
+        let found = found.unwrap();
+        assert_eq!((text(&found, "b.wav"), text(&found, "c.wav")), ("two".to_owned(), "three".to_owned()));
+        assert_eq!(found.faults.len(), 1);
+        assert!(found.faults[0].1.message.contains("quote"), "{:?}", found.faults);
+    }
+}

@@ -1,0 +1,262 @@
+//! Fixes every row of a dataset before the first sample is read.
+
+mod feature;
+mod mel;
+mod request;
+mod tokens;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use melisma_kernels::lock::Mutex;
+
+pub use feature::Feature;
+pub use mel::{Options, Tail};
+pub use request::Request;
+pub use tokens::{Check, Tokens};
+
+use super::counters::Counters;
+use super::failure::{Action, Failure, RowFailure, TEXT_STAGE};
+use super::input::{Input, Inputs, Text};
+use super::row::Row;
+use crate::audio::{Channel, Facts, Source};
+use crate::runtime::thread;
+use crate::{Error, ErrorKind, Remedy, Result};
+
+/// The most rows of a dataset.
+const MAX_ROWS: u64 = u32::MAX as u64;
+/// Files that are inspected before any of them is planned.
+const BAND: usize = 4096;
+
+/// A file that has rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct File {
+    /// Its index among all inputs.
+    pub index: u32,
+    /// Samples per channel in the file.
+    pub n_original: u64,
+    /// Whether it can be read from any position.
+    pub can_seek: bool,
+    /// Its first row.
+    pub first_row: u32,
+    /// The number of its rows.
+    pub n_rows: u32,
+}
+
+/// All rows of a dataset.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// What the rows hold.
+    pub feature: Feature,
+    /// All inputs, of which the plan has a part.
+    inputs: Arc<[Input]>,
+    /// The files that have rows, in order.
+    pub files: Vec<File>,
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// The texts of the files, if the feature has any.
+    pub(super) texts: Vec<Text>,
+    /// The files that were rejected, and those without a text.
+    pub refused: Vec<RowFailure>,
+    /// Files that were inspected.
+    pub n_inputs: usize,
+    /// Seconds of audio in the files that have rows.
+    pub audio_seconds: f64,
+    /// Files whose headers were repaired.
+    pub n_repaired: usize,
+    /// Files with another sample rate, which are resampled.
+    pub n_resampled: usize,
+    /// Files with several channels, which are mixed down to one.
+    pub n_mixed: usize,
+    /// A hash over the sizes and times of the files, so that a build does not resume after a file
+    /// changed.
+    pub fingerprint: String,
+}
+
+/// How files are inspected.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Scan<'a> {
+    /// The number of threads.
+    pub threads: usize,
+    /// Those of the build, which may be stopped.
+    pub counters: &'a Counters,
+}
+
+impl<'a> Scan<'a> {
+    /// One thread, which `counters` can stop.
+    pub fn new(counters: &'a Counters) -> Self {
+        Self { threads: 1, counters }
+    }
+
+    setters! {
+        /// The number of threads.
+        pub fn with_threads(threads: usize);
+    }
+}
+
+/// The result of inspecting one file.
+struct Looked {
+    facts: Result<(Facts, bool)>,
+    text: Result<Text>,
+    stamp: [u64; 3],
+}
+
+impl Plan {
+    /// Reads the headers of the files `part` of `inputs`.
+    ///
+    /// # Errors
+    /// There are more rows than a dataset can have, or the build was stopped. Files that cannot be used are listed in
+    /// [`Plan::refused`].
+    pub fn new(feature: Feature, inputs: &Inputs, part: Range<usize>, scan: Scan<'_>) -> Result<Self> {
+        let inputs = Arc::clone(&inputs.files);
+        let end = part.end.min(inputs.len());
+        let part = part.start.min(end)..end;
+        let mut plan = Self {
+            feature,
+            inputs: Arc::clone(&inputs),
+            files: Vec::with_capacity(part.len()),
+            rows: Vec::with_capacity(part.len()),
+            texts: Vec::new(),
+            refused: Vec::new(),
+            n_inputs: part.len(),
+            audio_seconds: 0.0,
+            n_repaired: 0,
+            n_resampled: 0,
+            n_mixed: 0,
+            fingerprint: String::new(),
+        };
+        let mut hash = blake3::Hasher::new();
+        let mut index = part.start;
+        for band in inputs[part].chunks(BAND) {
+            for (input, looked) in band.iter().zip(look(&plan.feature, band, scan)?) {
+                hash.update(input.path().as_os_str().as_encoded_bytes());
+                hash.update(&looked.stamp.map(u64::to_le_bytes).concat());
+                plan.add(input, u32::try_from(index).map_err(|_| too_many())?, looked)?;
+                index += 1;
+            }
+        }
+        plan.fingerprint = hash.finalize().to_hex().to_string();
+        Ok(plan)
+    }
+
+    fn add(&mut self, input: &Input, index: u32, looked: Looked) -> Result<()> {
+        let (facts, can_seek) = match looked.facts {
+            Ok(found) => found,
+            Err(error) => {
+                self.refuse(input, index, ("scan", &error), Action::Skipped);
+                return Ok(());
+            }
+        };
+        let n_rows = match self.feature.n_rows(facts.n_samples) {
+            Ok(n_rows) => n_rows,
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+                let failure = Failure::too_short(input.name().into_owned(), &error);
+                self.refused.push(RowFailure { file: index, row: 0, failure });
+                return Ok(());
+            }
+            Err(error) => {
+                self.refuse(input, index, ("scan", &error), Action::Skipped);
+                return Ok(());
+            }
+        };
+        if self.rows.len() as u64 + n_rows > MAX_ROWS {
+            return Err(too_many());
+        }
+        let (file, first_row) = (self.files.len() as u32, self.rows.len() as u32);
+        match &self.feature {
+            Feature::Mel(options) => {
+                self.rows.extend((0..n_rows).map(|segment| options.row(file, segment, facts.n_samples)))
+            }
+            Feature::Tokens(tokens) => {
+                let first_frame = self.rows.last().map_or(0, Row::next_frame);
+                self.rows.push(tokens.row(file, first_frame, facts.n_samples));
+                self.texts.push(*looked.text.as_ref().unwrap_or(&Text::NONE));
+            }
+        }
+        if let Err(error) = &looked.text {
+            self.refuse(input, index, (TEXT_STAGE, error), Action::NoText);
+        }
+        let rate = self.feature.sample_rate();
+        self.audio_seconds += facts.n_samples as f64 / f64::from(rate);
+        self.n_repaired += usize::from(facts.note.is_some());
+        self.n_resampled += usize::from(facts.sample_rate != rate);
+        self.n_mixed += usize::from(facts.n_channels > 1 && self.feature.target().channel == Channel::Mix);
+        let (n_original, n_rows) = (facts.n_original, n_rows as u32);
+        self.files.push(File { index, n_original, can_seek, first_row, n_rows });
+        Ok(())
+    }
+
+    fn refuse(&mut self, input: &Input, index: u32, (stage, error): (&str, &Error), action: Action) {
+        let failure = Failure::new(input.name().into_owned(), stage, error, action);
+        self.refused.push(RowFailure { file: index, row: 0, failure });
+    }
+
+    /// The file of a row.
+    pub fn file(&self, row: &Row) -> &File {
+        &self.files[row.file as usize]
+    }
+
+    /// The name and path of a file.
+    pub fn input(&self, file: &File) -> &Input {
+        &self.inputs[file.index as usize]
+    }
+
+    /// The input that a row is made from.
+    pub(super) fn input_of(&self, row: &Row) -> &Input {
+        self.input(self.file(row))
+    }
+
+    /// Bytes of the plan and its inputs in memory.
+    pub fn bytes(&self) -> u64 {
+        let inputs: usize = self.inputs.iter().map(|input| size_of::<Input>() + input.path().as_os_str().len()).sum();
+        // One more byte per row records whether it is done.
+        let rows = self.rows.len() * (size_of::<Row>() + 1) + self.texts.len() * size_of::<Text>();
+        (inputs + self.files.len() * size_of::<File>() + rows) as u64
+    }
+
+    /// All frames of tokens.
+    pub(super) fn n_frames(&self) -> u64 {
+        self.rows.last().map_or(0, Row::next_frame)
+    }
+}
+
+fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_>) -> Result<Vec<Looked>> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
+    let share = || {
+        loop {
+            let first = next.fetch_add(64, Relaxed);
+            let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
+            let some = &some[..some.len().min(64)];
+            let go_on = |_: &&Input| counters.check_stop().is_ok();
+            let looked: Vec<Looked> = some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
+            let mut found = found.lock();
+            found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
+        }
+    };
+    thread::team((0..threads.clamp(1, inputs.len().max(1))).map(|_| share), || ())?;
+    counters.check_stop()?;
+    Ok(found.into_inner().into_iter().flatten().collect())
+}
+
+fn look_at(input: &Input, feature: &Feature) -> Looked {
+    use std::os::unix::fs::MetadataExt;
+    let stamp = std::fs::metadata(input.path())
+        .map_or([0; 3], |data| [data.len(), data.mtime() as u64, data.mtime_nsec() as u64]);
+    let facts = Source::open(input.path(), feature.target());
+    let text = match feature {
+        Feature::Mel(_) => Ok(Text::NONE),
+        Feature::Tokens(tokens) => tokens.texts.find(input),
+    };
+    Looked { facts: facts.map(|source| (source.facts().clone(), source.can_seek())), text, stamp }
+}
+
+fn too_many() -> Error {
+    Error::new(ErrorKind::Unsupported, format!("more than {MAX_ROWS} rows"))
+        .with_hint(Remedy::UseShards)
+        .or_hint("use longer segments")
+}

@@ -1,0 +1,99 @@
+//! The settings of tokens.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::audio::{Channel, Rates, Target};
+use crate::dataset::input::Texts;
+use crate::dataset::row::Row;
+use crate::snac::Model;
+use crate::{Error, Result};
+
+/// What determines the tokens of a dataset.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Tokens {
+    /// The model that encodes.
+    pub model: Arc<Model>,
+    /// The channel that is read.
+    pub channel: Channel,
+    /// Where the texts of the files are.
+    pub texts: Texts,
+    /// Whether the codes are decoded again and compared with the audio.
+    pub check: Check,
+}
+
+/// Whether codes are decoded again and compared with the audio.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub enum Check {
+    /// They are not.
+    #[default]
+    None,
+    /// Each row has the signal-to-noise ratio and the distance of the log-mel spectrograms. Rows
+    /// below `min_snr_db` are listed.
+    Measure {
+        /// The least signal-to-noise ratio, in dB.
+        min_snr_db: Option<f64>,
+    },
+}
+
+impl Tokens {
+    /// The codes of `model`, of all channels mixed, with the texts beside the files, unchecked.
+    pub fn new(model: impl Into<Arc<Model>>) -> Self {
+        Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None }
+    }
+
+    setters! {
+        /// The channel that is read.
+        pub fn with_channel(channel: Channel);
+        /// Where the texts of the files are.
+        pub fn with_texts(texts: Texts);
+        /// Whether the codes are decoded again and compared with the audio.
+        pub fn with_check(check: Check);
+    }
+
+    pub(in crate::dataset) fn target(&self) -> Target {
+        Target { sample_rate: self.model.config().sampling_rate, channel: self.channel, rates: Rates::Recorded }
+    }
+
+    /// Codes of a frame.
+    pub(in crate::dataset) fn n_slots(&self) -> usize {
+        self.model.config().n_slots()
+    }
+
+    /// Frames of a file: its end is padded to whole attention windows.
+    fn n_frames(&self, n_samples: u64) -> u64 {
+        let config = self.model.config();
+        let unit = config.padded_len() as u64;
+        n_samples.div_ceil(unit) * (unit / config.frame_len() as u64)
+    }
+
+    pub(in crate::dataset) fn check_len(&self, n_samples: u64) -> Result<()> {
+        let n_frames = self.n_frames(n_samples);
+        match u32::try_from(n_frames) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::unsupported(format!("{n_frames} frames; a file has at most {}", u32::MAX))),
+        }
+    }
+
+    pub(in crate::dataset) fn row(&self, file: u32, first_frame: u64, n_samples: u64) -> Row {
+        Row { file, start: first_frame, n_samples, valid_frames: self.n_frames(n_samples) as u32 }
+    }
+
+    /// Every setting that the values depend on.
+    pub(in crate::dataset) fn config(&self) -> String {
+        let config = self.model.config();
+        json!({
+            "channel": self.channel.to_string(),
+            "codebook_size": config.codebook_size,
+            "frame_samples": config.frame_len(),
+            "measured": self.check != Check::None,
+            "model": self.model.hash(),
+            "sample_rate": config.sampling_rate,
+            "vq_strides": config.vq_strides,
+        })
+        .to_string()
+    }
+}

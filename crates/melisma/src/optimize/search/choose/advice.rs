@@ -1,0 +1,81 @@
+//! Suggestions for a faster or smaller engine, based on the measurements.
+
+use super::Selection;
+use super::bound::Bound;
+use super::pick::{is_clearly_faster, ranked};
+use crate::config::precision::Format;
+use crate::engine::{Operator, onnxruntime, rten};
+use crate::optimize::search::candidate::Wanted;
+use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
+use crate::optimize::search::measure::Measured;
+use crate::optimize::search::report::milliseconds;
+use crate::text::size;
+
+/// Advice names an operator that takes more than this share of the time.
+const SHARE: f64 = 0.4;
+
+pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
+    let mut advice: Vec<String> = adapted(selection, winner, all).into_iter().collect();
+    let request = selection.request;
+    if request.requirements.engine.is_none()
+        && let Err(error) = onnxruntime::find()
+    {
+        advice.push(format!("{error}; with it there is one more engine to choose from: pip install onnxruntime"));
+    }
+    if request.requirements.precision == Wanted::Fp32 {
+        advice.push("precision was not lowered; the precision `auto` also measures fp16 and int8".to_owned());
+    }
+    advice.extend(too_little(winner, all));
+    let Some(p50) = winner.p50() else { return advice };
+    let embedded = all.iter().find(|other| other.candidate.engine == rten::NAME && other.p50().is_some());
+    if let Some(other) = embedded.filter(|_| winner.candidate.engine.is_onnxruntime())
+        && let Some(embedded) = other.p50().filter(|embedded| *embedded < 1.05 * p50)
+    {
+        advice.push(format!("{} takes {} and needs no library", other.candidate, milliseconds(embedded)));
+    }
+    let peak = winner.outcome.and_then(|outcome| outcome.peak_bytes);
+    if let (Some(peak), Some(bound)) = (peak, selection.bound())
+        && peak > bound.bytes() / 10 * 8
+    {
+        advice.push(format!("memory is short: it takes {}, {bound}", size::show(peak)));
+    }
+    advice
+}
+
+/// A lower precision that is faster, but not by enough to win.
+fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
+    let lower = ranked(all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
+    let (fast, slow) = (lower.p50()?, winner.p50()?);
+    if winner.candidate.precision == lower.candidate.precision || fast >= slow || is_clearly_faster(lower, winner) {
+        return None;
+    }
+    let gain = Some(100.0 * (1.0 - fast / slow)).filter(|gain| *gain >= 1.0)?;
+    Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
+}
+
+/// What changed because the model does not fit into memory as it is.
+fn adapted(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Option<String> {
+    let bound = selection.bound()?;
+    let is_whole = |measured: &&Measured| {
+        measured.candidate.precision == Format::Fp32 && !matches!(measured.candidate.chunk, Chunk::Of(_))
+    };
+    let whole = all.iter().filter(is_whole).find(|measured| measured.is_over_memory())?;
+    let how = match (winner.candidate.chunk, winner.candidate.precision) {
+        (Chunk::Of(len), Format::Fp32) => format!("in pieces of {len}"),
+        (Chunk::Of(len), format) => format!("in pieces of {len}, in {format}"),
+        (_, Format::Fp32) => return None,
+        (_, format) => format!("in {format}"),
+    };
+    let more = match bound {
+        _ if selection.splitting() != Splitting::AsNeeded => "",
+        Bound::Limit(_) => "; a higher memory limit may be faster",
+        Bound::Free(_) => "; once more memory is free, clear the cache and optimize again",
+    };
+    Some(format!("{} does not fit whole, {bound}: the engine works {how}{more}", whole.candidate.engine))
+}
+
+pub(super) fn of_operators(operators: &[Operator]) -> Option<String> {
+    let total: f64 = operators.iter().map(|operator| operator.seconds).sum();
+    let first = operators.first().filter(|first| first.seconds > SHARE * total)?;
+    Some(format!("{} takes {:.0} % of the time", first.name, 100.0 * first.seconds / total))
+}

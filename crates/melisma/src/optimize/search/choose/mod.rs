@@ -1,0 +1,165 @@
+//! Chooses the winner of a search: which candidates are measured, in which order, and which is best.
+//!
+//! This file holds a search in progress: its request, the files that its workers share, and the measurement of one
+//! candidate.
+
+mod advice;
+pub(super) mod bound;
+pub(super) mod least_memory;
+pub(super) mod pick;
+mod pieces;
+mod reference;
+mod round;
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use super::candidate::chunk::Splitting;
+use super::candidate::{Candidate, EngineSettings, prepare};
+use super::measure::{Accuracy, Done, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
+use super::{Message, Request, Search};
+use crate::engine::{EngineName, Operator};
+use crate::format::Value;
+use crate::onnx::Model;
+use crate::optimize::cache::Temporary;
+use crate::text::size;
+use crate::{Error, ErrorKind, Result};
+use bound::Bound;
+
+/// Approximate measuring time per candidate; tests do not depend on exact times.
+const SECONDS: f64 = if cfg!(test) { 0.1 } else { 1.0 };
+const MOST_RUNS: usize = 300;
+
+/// A search in progress.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'a> {
+    pub(super) search: &'a Search<'a>,
+    pub(super) request: &'a Request,
+    pub(super) model: &'a Model,
+    pub(super) sets: &'a Sets,
+    pub(super) settings: &'a EngineSettings,
+}
+
+/// Files shared by workers; removed when dropped.
+pub(super) struct Scratch {
+    folder: Temporary,
+    inputs: Vec<Vec<PathBuf>>,
+    n_runs: Cell<usize>,
+}
+
+/// The reference outputs, set by set, and the engine that computed them.
+pub(super) struct Reference {
+    pub(super) engine: EngineName,
+    pub(super) outputs: Vec<Vec<Value>>,
+}
+
+impl Scratch {
+    /// Stores the model for workers in a folder called `name`.
+    pub(super) fn store(&self, name: &str, model: &Model) -> Result<PathBuf> {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
+        prepare::write(model, &folder)?;
+        Ok(folder)
+    }
+
+    fn prepared(&self, candidate: &Candidate) -> PathBuf {
+        self.folder.path().join(candidate.precision.to_string())
+    }
+}
+
+impl Selection<'_> {
+    pub(super) fn scratch(&self) -> Result<Scratch> {
+        // Outside the cache, so that a nearly full cache does not limit what can be measured.
+        let folder = Temporary::new()?;
+        let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default() };
+        for (index, set) in self.sets.values.iter().enumerate() {
+            scratch.inputs.push(work::write(set, scratch.folder.path(), index)?);
+        }
+        Ok(scratch)
+    }
+
+    pub(super) fn splitting(&self) -> Splitting {
+        Splitting::of(self.search.config)
+    }
+
+    /// The memory that a candidate may use.
+    pub(super) fn bound(&self) -> Option<Bound> {
+        Bound::of(self.search.config, self.search.free_bytes)
+    }
+
+    pub(super) fn spec(&self, scratch: &Scratch, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {
+        let number = scratch.n_runs.replace(scratch.n_runs.get() + 1);
+        let outputs = scratch.folder.path().join(format!("run{number}"));
+        std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
+        Ok(Spec {
+            model: folder.join(prepare::FILE),
+            candidate: candidate.clone(),
+            settings: self.settings.clone(),
+            inputs: scratch.inputs.clone(),
+            outputs,
+            seconds,
+            most_runs: MOST_RUNS,
+            most_bytes: self.bound().map(Bound::bytes).or(self.search.free_bytes),
+            task: Task::Measure,
+        })
+    }
+
+    fn run(&self, scratch: &Scratch, candidate: &Candidate) -> Result<Done> {
+        self.search.worker.measure(&self.spec(scratch, &scratch.prepared(candidate), candidate, SECONDS)?)
+    }
+
+    pub(super) fn measure(&self, scratch: &Scratch, reference: &Reference, candidate: Candidate) -> Measured {
+        (self.search.say)(&Message::Progress(format!("measuring {candidate}")));
+        let outcome = self.run(scratch, &candidate).and_then(|done| {
+            let mut accuracy = Accuracy::EXACT;
+            for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
+                accuracy = accuracy.and(compare(&work::read(files)?, reference)?);
+            }
+            let outcome = Outcome {
+                load_seconds: done.load_seconds,
+                first_seconds: done.first_seconds,
+                latency_seconds: Latency::of(&done.seconds),
+                peak_bytes: done.peak_bytes,
+                accuracy,
+            };
+            Ok((done.engine, outcome))
+        });
+        match outcome {
+            Ok((engine, outcome)) => Measured {
+                refused: self.refusal(&outcome, candidate.threads),
+                candidate: Candidate { engine, ..candidate },
+                outcome: Some(outcome),
+            },
+            Err(error) => Measured { candidate, outcome: None, refused: Some(self.failure(&error)) },
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Refusal {
+        match self.bound().filter(|_| error.kind() == ErrorKind::Memory) {
+            Some(bound) => Refusal::Memory(format!("{error}, {bound}")),
+            None => Refusal::Failed(error.to_string()),
+        }
+    }
+
+    fn refusal(&self, outcome: &Outcome, threads: usize) -> Option<Refusal> {
+        let Accuracy { relative, .. } = outcome.accuracy;
+        let tolerance = self.request.requirements.tolerance;
+        if relative.is_nan() || relative > tolerance {
+            let reason = format!("its error of {relative:.1e} is above the tolerance of {tolerance:.1e}");
+            return Some(Refusal::Inexact(reason));
+        }
+        let bound = self.bound()?;
+        let peak = outcome.peak_bytes.filter(|&peak| !bound.fits(peak, threads))?;
+        let other = if peak > bound.bytes() { "" } else { " and may take more in another run" };
+        Some(Refusal::Memory(format!("it takes {}{other}, {bound}", size::show(peak))))
+    }
+
+    /// Profiles the winner by operator. The table is optional: the search continues if this fails.
+    pub(super) fn operators(&self, scratch: &Scratch, winner: &Candidate) -> Vec<Operator> {
+        let rows = self.spec(scratch, &scratch.prepared(winner), winner, 0.0).and_then(|spec| {
+            let inputs = spec.inputs[..1].to_vec();
+            self.search.worker.operators(&Spec { inputs, ..spec })
+        });
+        rows.unwrap_or_default()
+    }
+}

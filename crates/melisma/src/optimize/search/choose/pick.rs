@@ -1,0 +1,164 @@
+//! Picks the winner among the measured candidates.
+
+use crate::config::Profile;
+use crate::config::precision::Format;
+use crate::engine::EngineName;
+use crate::optimize::search::measure::{Latency, Measured};
+
+/// A lower precision must take at most this share of a higher one's time.
+const MOST_TIME: f64 = 0.9;
+/// Formats from the most to the least accurate.
+const DESCENDING: [Format; 4] = [Format::Fp32, Format::Bf16, Format::Fp16, Format::Int8];
+
+/// The candidate that `profile` prefers: `emergency` takes TensorRT if installed, `training` the
+/// least memory, `field` the fastest. A lower precision wins only by a gain larger than the
+/// noise.
+pub(in crate::optimize::search) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
+    match profile {
+        Profile::Training => least(all),
+        Profile::Emergency => {
+            let tensorrt = |measured: &&Measured| measured.candidate.engine == EngineName::OnnxruntimeTensorrt;
+            fastest(&ranked(all).into_iter().filter(tensorrt).collect::<Vec<_>>()).or_else(|| fastest(&ranked(all)))
+        }
+        Profile::Field => fastest(&ranked(all)),
+    }
+}
+
+/// The eligible candidates, fastest first.
+pub(super) fn ranked(all: &[Measured]) -> Vec<&Measured> {
+    let mut fit: Vec<(f64, &Measured)> = all.iter().filter_map(|measured| Some((measured.p50()?, measured))).collect();
+    fit.sort_by(|a, b| a.0.total_cmp(&b.0));
+    fit.into_iter().map(|(_, measured)| measured).collect()
+}
+
+/// The fastest `n`, plus the fastest of the highest precision, which the others must beat.
+pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
+    let ranked = ranked(all);
+    let exact = ranked.iter().position(|measured| measured.candidate.precision == Format::Fp32);
+    let exact = exact.filter(|at| *at >= n).map(|at| ranked[at]);
+    ranked.into_iter().take(n).chain(exact).collect()
+}
+
+/// The fastest in FP32, unless the fastest of a lower precision is clearly faster than the best so
+/// far.
+fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
+    let mut best: Option<&Measured> = None;
+    for format in DESCENDING {
+        let Some(lower) = ranked.iter().find(|measured| measured.candidate.precision == format) else { continue };
+        if best.is_none_or(|best| is_clearly_faster(lower, best)) {
+            best = Some(lower);
+        }
+    }
+    best
+}
+
+/// Whether the gain is at least 10 % and larger than the spread of either candidate's runs.
+pub(super) fn is_clearly_faster(lower: &Measured, higher: &Measured) -> bool {
+    let (Some(lower), Some(higher)) = (latency(lower), latency(higher)) else { return false };
+    let spread = (lower.p90 - lower.p50).max(higher.p90 - higher.p50);
+    lower.p50 <= MOST_TIME * higher.p50 && higher.p50 - lower.p50 > spread
+}
+
+fn latency(measured: &Measured) -> Option<Latency> {
+    measured.outcome.map(|outcome| outcome.latency_seconds)
+}
+
+/// The fastest of those that take little more than the least memory.
+fn least(all: &[Measured]) -> Option<&Measured> {
+    let peak = |measured: &Measured| measured.outcome.and_then(|outcome| outcome.peak_bytes).unwrap_or(u64::MAX);
+    let fit = ranked(all);
+    let least = fit.iter().map(|measured| peak(measured)).min()?;
+    fit.into_iter().find(|measured| peak(measured) <= least.saturating_add(least / 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimize::search::Measurement;
+    use crate::optimize::search::candidate::{Candidate, Chunk};
+    use crate::optimize::search::measure::{Accuracy, Latency, Refusal};
+
+    fn measured(engine: EngineName, precision: Format, [p50, p90]: [f64; 2]) -> Measured {
+        Measured {
+            candidate: Candidate { engine, precision, threads: 1, chunk: Chunk::Own },
+            outcome: Some(Measurement {
+                load_seconds: 0.1,
+                first_seconds: 0.1,
+                latency_seconds: Latency { p50, p90, p99: p90, runs: 20 },
+                peak_bytes: Some(1 << 20),
+                accuracy: Accuracy::EXACT,
+            }),
+            refused: None,
+        }
+    }
+
+    fn chosen(all: &[Measured]) -> Format {
+        pick(Profile::Field, all).unwrap().candidate.precision
+    }
+
+    #[test]
+    fn a_lower_precision_needs_a_gain_beyond_the_noise() {
+        let fp32 = measured(EngineName::Rten, Format::Fp32, [1.00, 1.02]);
+        let fp16 = |p50, p90| [measured(EngineName::Rten, Format::Fp16, [p50, p90]), fp32.clone()];
+        assert_eq!(chosen(&fp16(0.98, 0.99)), Format::Fp32, "2 % is noise");
+        assert_eq!(chosen(&fp16(0.91, 0.92)), Format::Fp32, "less than 10 %");
+        assert_eq!(chosen(&fp16(0.85, 1.05)), Format::Fp32, "15 %, and single runs differ by 20 %");
+        assert_eq!(chosen(&fp16(0.85, 0.86)), Format::Fp16);
+        let noisy = [
+            measured(EngineName::Rten, Format::Fp32, [1.0, 1.3]),
+            measured(EngineName::Rten, Format::Fp16, [0.8, 0.81]),
+        ];
+        assert_eq!(chosen(&noisy), Format::Fp32, "the noise of either counts");
+        assert_eq!(chosen(&fp16(0.98, 0.99)[..1]), Format::Fp16, "there is nothing else");
+    }
+
+    #[test]
+    fn each_lower_precision_must_beat_the_one_above_it() {
+        let of = |int8| {
+            chosen(&[
+                measured(EngineName::Rten, Format::Int8, [int8, int8]),
+                measured(EngineName::Rten, Format::Fp32, [1.0, 1.0]),
+                measured(EngineName::Rten, Format::Fp16, [0.5, 0.5]),
+            ])
+        };
+        assert_eq!((of(0.48), of(0.3)), (Format::Fp16, Format::Int8));
+    }
+
+    #[test]
+    fn the_fastest_of_the_same_precision_needs_no_margin() {
+        let all = [
+            measured(EngineName::Rten, Format::Fp32, [1.0, 1.1]),
+            measured(EngineName::MelismaChain, Format::Fp32, [0.99, 1.1]),
+        ];
+        assert_eq!(pick(Profile::Field, &all).unwrap().candidate.engine, EngineName::MelismaChain);
+    }
+
+    #[test]
+    fn the_best_in_fp32_is_always_among_the_leaders() {
+        let mut all: Vec<Measured> =
+            (1..5).map(|i| measured(EngineName::Rten, Format::Fp16, [f64::from(i) / 10.0; 2])).collect();
+        all.push(measured(EngineName::Rten, Format::Fp32, [1.0; 2]));
+        let formats = |n| leaders(&all, n).iter().map(|one| one.candidate.precision).collect::<Vec<_>>();
+        assert_eq!(formats(2), [Format::Fp16, Format::Fp16, Format::Fp32]);
+        for n in 0..=6 {
+            assert_eq!((formats(n).len(), formats(n).last()), (5.min(n + 1), Some(&Format::Fp32)), "of {n}");
+        }
+        assert_eq!(leaders(&all[4..], 2).len(), 1);
+    }
+
+    #[test]
+    fn emergency_prefers_tensorrt_and_training_the_least_memory() {
+        let mut all = vec![
+            measured(EngineName::OnnxruntimeCuda, Format::Fp32, [1.0; 2]),
+            measured(EngineName::OnnxruntimeTensorrt, Format::Fp32, [1.5; 2]),
+            measured(EngineName::Rten, Format::Fp32, [3.0; 2]),
+        ];
+        let engine = |profile, all: &[Measured]| pick(profile, all).unwrap().candidate.engine;
+        assert_eq!(engine(Profile::Emergency, &all), EngineName::OnnxruntimeTensorrt);
+        assert_eq!(engine(Profile::Field, &all), EngineName::OnnxruntimeCuda);
+        all[2].outcome.as_mut().unwrap().peak_bytes = Some(1 << 10);
+        assert_eq!(engine(Profile::Training, &all), EngineName::Rten);
+        all[1].refused = Some(Refusal::Inexact("its error is above the tolerance".to_owned()));
+        assert_eq!(engine(Profile::Emergency, &all), EngineName::OnnxruntimeCuda);
+    }
+}

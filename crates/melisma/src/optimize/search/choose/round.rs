@@ -1,0 +1,172 @@
+//! The measuring rounds and the final choice.
+
+use super::least_memory::{LeastMemory, measured_limit_bytes};
+use super::pick::{leaders, pick};
+use super::{Reference, Scratch, Selection, advice};
+use crate::config::Profile;
+use crate::config::precision::Format;
+use crate::engine::{EngineName, Port};
+use crate::format::Value;
+use crate::onnx::Model;
+use crate::optimize::search::Report;
+use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
+use crate::optimize::search::candidate::{Candidate, engines, prepare, threads};
+use crate::optimize::search::measure::{Measured, Refusal};
+use crate::optimize::search::report::InputShape;
+use crate::{Error, ErrorKind, Remedy, Result};
+
+/// How many of the best are measured a second time.
+const FINALISTS: usize = 3;
+
+impl Selection<'_> {
+    pub(in crate::optimize::search) fn select(&self) -> Result<(Report, Model)> {
+        let scratch = self.scratch()?;
+        let (profile, requirements) = (self.search.config.profile.value, &self.request.requirements);
+        let engines = engines::available(self.search.config, requirements.engine)?;
+        let reference = self.reference(&scratch)?;
+        let aim = prepare::Aim {
+            values: &self.sets.values[0],
+            tolerance: requirements.tolerance,
+            threads: self.search.config.threads.value.count(),
+        };
+        let mut models: Vec<(Format, Result<Model>)> = Vec::new();
+        let is_tried = |engine: EngineName, format| requirements.precision.formats(profile, engine).contains(&format);
+        for format in [Format::Fp32, Format::Fp16, Format::Int8] {
+            if !engines.iter().any(|(engine, _)| is_tried(*engine, format)) {
+                continue;
+            }
+            let prepared = prepare::prepared(self.model, format, aim);
+            if let Ok(model) = &prepared {
+                scratch.store(&format.to_string(), model)?;
+            }
+            models.push((format, prepared));
+        }
+        let mut all = Vec::new();
+        for (engine, _) in &engines {
+            for (format, model) in models.iter().filter(|(format, _)| is_tried(*engine, *format)) {
+                all.extend(self.first_round(&scratch, &reference, *engine, (*format, model)));
+            }
+        }
+        if self.splitting() == Splitting::AsNeeded && all.iter().any(|measured| measured.is_over_memory()) {
+            self.measure_in_pieces(&scratch, &reference, &mut all);
+        }
+        let counts = threads(self.search.config);
+        for best in leaders(&all, 2).into_iter().cloned().collect::<Vec<_>>() {
+            for &threads in &counts[1..] {
+                let candidate = Candidate { threads, ..best.candidate.clone() };
+                all.push(self.measure(&scratch, &reference, candidate));
+            }
+        }
+        self.measure_again(&scratch, &reference, &mut all);
+        let winner = self.winner(&scratch, &all)?.clone();
+        let prepared = models.into_iter().find(|(format, _)| *format == winner.candidate.precision);
+        let prepared = prepared.and_then(|(_, model)| model.ok());
+        let prepared = prepared.ok_or_else(|| Error::unsupported("the winner's model is gone"))?;
+        let report = self.report(&scratch, (winner, all), &reference, &prepared)?;
+        Ok((report, prepared))
+    }
+
+    /// The candidates for an engine and a precision under the profile; whole if the model cannot be
+    /// split.
+    fn first_round(
+        &self,
+        scratch: &Scratch,
+        reference: &Reference,
+        engine: EngineName,
+        (precision, model): (Format, &Result<Model>),
+    ) -> Vec<Measured> {
+        let threads = threads(self.search.config)[0];
+        let candidate = |chunk: Chunk| Candidate { engine, precision, threads, chunk };
+        if let Err(error) = model {
+            return vec![Measured {
+                candidate: candidate(Chunk::Own),
+                outcome: None,
+                refused: Some(Refusal::Failed(error.to_string())),
+            }];
+        }
+        let chunks = self.splitting().chunks(engine);
+        let mut all: Vec<Measured> =
+            chunks.into_iter().map(|chunk| self.measure(scratch, reference, candidate(chunk))).collect();
+        let is_refused = |measured: &Measured| measured.outcome.is_none() && !measured.is_over_memory();
+        if all.iter().all(|one| is_refused(one) && matches!(one.candidate.chunk, Chunk::Of(_))) {
+            all.push(self.measure(scratch, reference, candidate(Chunk::Own)));
+        }
+        all
+    }
+
+    /// Measures the finalists again in reverse order, so that a single disturbance does not decide.
+    /// What is too large once is too large.
+    fn measure_again(&self, scratch: &Scratch, reference: &Reference, all: &mut [Measured]) {
+        let finalists: Vec<Candidate> =
+            leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();
+        if finalists.len() < 2 {
+            return;
+        }
+        for candidate in finalists.into_iter().rev() {
+            let again = self.measure(scratch, reference, candidate.clone());
+            let before = all.iter_mut().find(|measured| measured.candidate == candidate);
+            let Some(before) = before else { continue };
+            let is_faster = again.p50().zip(before.p50()).is_some_and(|(again, first)| again < first);
+            if is_faster || again.is_over_memory() {
+                *before = again;
+            }
+        }
+    }
+
+    fn winner<'m>(&self, scratch: &Scratch, all: &'m [Measured]) -> Result<&'m Measured> {
+        let refusals = || {
+            let texts = all.iter().filter_map(|measured| Some((measured, measured.refused.as_ref()?)));
+            texts.map(|(measured, reason)| format!("{}: {reason}", measured.candidate)).collect::<Vec<_>>().join("; ")
+        };
+        if let Some(winner) = pick(self.search.config.profile.value, all) {
+            return Ok(winner);
+        }
+        if let (Some(bound), true) = (self.bound(), all.iter().any(Measured::is_over_memory)) {
+            let error = Error::new(ErrorKind::Memory, format!("no engine fits into the memory: {}", refusals()));
+            let estimated = LeastMemory::of(self, scratch).map(|least| least.limit_bytes());
+            let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(all)).min());
+            return Err(match (self.search.config.profile.value, self.splitting()) {
+                (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field".to_owned())).or_hint(raise),
+                (_, Splitting::Off) => error.with_hint(Remedy::set("chunk_large_tensors", "true")).or_hint(raise),
+                _ => error.with_hint(raise),
+            });
+        }
+        if all.iter().any(|measured| measured.outcome.is_some()) {
+            return Err(Error::new(ErrorKind::Check, format!("no engine is exact enough: {}", refusals()))
+                .with_hint(Remedy::RaiseTolerance)
+                .or_hint(Remedy::use_precision(&["fp32"])));
+        }
+        Err(Error::unsupported(format!("no engine runs this model: {}", refusals())))
+    }
+
+    fn report(
+        &self,
+        scratch: &Scratch,
+        (winner, candidates): (Measured, Vec<Measured>),
+        reference: &Reference,
+        prepared: &Model,
+    ) -> Result<Report> {
+        let outcome = winner.outcome.ok_or_else(|| Error::unsupported("the winner was not measured"))?;
+        let operators = self.operators(scratch, &winner.candidate);
+        let mut advice = advice::advise(self, &winner, &candidates);
+        advice.extend(advice::of_operators(&operators));
+        let shape =
+            |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };
+        let name = self.request.model.file_name().unwrap_or_default();
+        Ok(Report {
+            model_name: name.to_string_lossy().into_owned(),
+            inputs: self.sets.ports.iter().zip(&self.sets.values[0]).map(shape).collect(),
+            engine_version: engines::version(winner.candidate.engine)?,
+            latency_seconds: outcome.latency_seconds,
+            first_result_seconds: outcome.load_seconds + outcome.first_seconds,
+            peak_bytes: outcome.peak_bytes,
+            accuracy: outcome.accuracy,
+            reference: reference.engine.to_string(),
+            model_bytes: [self.model.to_bytes()?.len() as u64, prepared.to_bytes()?.len() as u64],
+            candidate: winner.candidate,
+            candidates,
+            operators,
+            advice,
+        })
+    }
+}
