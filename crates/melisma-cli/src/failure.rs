@@ -12,7 +12,7 @@ use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::Cli;
-use crate::{answer, remedy, terminal};
+use crate::{json_output, remedy, terminal};
 
 const USAGE: u8 = 2;
 const CHECK: u8 = 3;
@@ -30,14 +30,14 @@ pub struct Failure<'a> {
 pub fn report(error: &Error) -> ExitCode {
     let (message, hint) = (error.to_string(), remedy::hint(error));
     let failure = Failure { kind: error.kind().name(), message: &message, hint: hint.as_deref(), code: code(error) };
-    failure.say();
-    failure.give();
+    failure.print();
+    failure.report();
     ExitCode::from(failure.code)
 }
 
 impl Failure<'_> {
     /// Prints the text on stderr.
-    fn say(&self) {
+    fn print(&self) {
         let mut text = format!("error: {}", terminal::one_line(self.message));
         if let Some(hint) = self.hint {
             text += &format!("\nhint: {hint}");
@@ -46,9 +46,9 @@ impl Failure<'_> {
     }
 
     /// Prints the object on stdout if JSON was requested.
-    pub fn give(&self) {
+    pub fn report(&self) {
         // If stdout cannot be written to, this error cannot be reported there either.
-        let _ = answer::give(Some(self.json()));
+        let _ = json_output::print(Some(self.json()));
     }
 
     fn json(&self) -> Value {
@@ -97,10 +97,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     };
     let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
     if wants_json() {
-        answer::expect();
+        json_output::enable();
     }
-    failure.say();
-    failure.give();
+    failure.print();
+    failure.report();
     ExitCode::from(USAGE)
 }
 

@@ -53,7 +53,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let place = |index: usize| pipes[index].as_ref().and_then(OutputFile::unfinished).unwrap_or(&args.inputs[index]);
     let mut facts = Vec::new();
     for (index, path) in args.inputs.iter().enumerate() {
-        facts.push(look(place(index), &config).map_err(|error| error.at(path.display()))?);
+        facts.push(inspect(place(index), &config).map_err(|error| error.at(path.display()))?);
     }
     let _held = need::reserve(context, kind, &transform, &facts)?;
     let names = names(&args.inputs);
@@ -129,7 +129,7 @@ impl Kind {
     }
 }
 
-fn look(path: &Path, config: &Config) -> Result<Facts> {
+fn inspect(path: &Path, config: &Config) -> Result<Facts> {
     let facts = Source::open(path, Target::new(config.sample_rate))?.facts().clone();
     if facts.n_samples > MAX_SAMPLES {
         return Err(Error::unsupported(format!("{} samples; at most {MAX_SAMPLES} are taken", facts.n_samples))

@@ -39,7 +39,7 @@ pub fn work(spec: &Path) -> Result<()> {
 }
 
 /// The request that the flags describe.
-pub fn asked(args: &RequirementArgs) -> Requested<'_> {
+pub fn requested(args: &RequirementArgs) -> Requested<'_> {
     Requested::default()
         .with_precision(args.precision.as_deref())
         .with_tolerance(args.tolerance)
@@ -47,7 +47,7 @@ pub fn asked(args: &RequirementArgs) -> Requested<'_> {
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
-    let requirements = Requirements::new(&session.config, asked(&args.requirements))?;
+    let requirements = Requirements::new(&session.config, requested(&args.requirements))?;
     let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
     let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {

@@ -41,7 +41,7 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
         paths = outputs(&ports.outputs, &args.output, session.existing)?;
         Ok(values)
     };
-    let requested = optimize::asked(&args.requirements);
+    let requested = optimize::requested(&args.requirements);
     let (chosen, values) =
         optimize::with_search(session, |search| search.open_for_run(&args.model, requested, values))?;
     Ok(Prepared { chosen, values, paths })
@@ -89,7 +89,7 @@ fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
     ports.arrange(named.iter().map(read).collect::<Result<_>>()?).map_err(at_flag)
 }
 
-/// One file per output, none of which may exist.
+/// One file per output; none may exist.
 fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
     let mut taken = BTreeSet::new();
     let mut paths = Vec::new();

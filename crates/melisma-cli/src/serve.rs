@@ -51,7 +51,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     session.warn_of_misspelt_variables();
     let (stopper, said) = (server.stopper(), log.clone());
     // Whatever is said from here on, nobody waits until it is read.
-    interrupt::drain_with(move || {
+    interrupt::on_first_signal(move || {
         said.line("draining: open streams are finished; a second signal ends them");
         stopper.drain();
     });

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::args::{Globals, Paths};
 use crate::input::Input;
 use crate::trace_file::TraceFile;
-use crate::{answer, interrupt, terminal};
+use crate::{interrupt, json_output, terminal};
 
 /// The exit code of a command that finished but skipped some inputs.
 const REFUSED: u8 = 1;
@@ -159,7 +159,7 @@ impl Session {
             Format::Text => terminal::print(&text()),
             Format::Json => {
                 json["device"] = device.to_string().into();
-                answer::hold(json);
+                json_output::set_result(json);
                 Ok(())
             }
         }

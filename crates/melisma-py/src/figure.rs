@@ -9,13 +9,13 @@ use melisma::snac::populate::populate;
 use pyo3::prelude::*;
 
 use crate::error::raise;
-use crate::place;
+use crate::exec_context;
 
 /// The median seconds of `rounds` calls of `populate` on 28 frames, or of `mel` on 10 seconds.
 #[pyfunction(name = "_rust_seconds")]
 pub fn rust_seconds(py: Python<'_>, call: &str, rounds: usize) -> PyResult<f64> {
-    let place = place::shared(py, None)?;
-    let place = place.get()?;
+    let exec = exec_context::shared(py, None)?;
+    let exec = exec.get()?;
     match call {
         "populate" => {
             let frames: Vec<i32> = (0..28 * 7).map(|i| i * 20 % 4096).collect();
@@ -23,7 +23,7 @@ pub fn rust_seconds(py: Python<'_>, call: &str, rounds: usize) -> PyResult<f64> 
         }
         "mel" => py
             .detach(|| {
-                let transform = Transform::new_in(&place.context, Config::preset("builder")?)?;
+                let transform = Transform::new_in(&exec.context, Config::preset("builder")?)?;
                 let samples: Vec<f32> = (0..10 * 22_050).map(|i| (i as f32 * 0.05).sin() * 0.1).collect();
                 let mut outcome = Ok(());
                 let seconds = median(rounds, || {

@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::raise;
+use crate::exec_context::ExecOptions;
 use crate::local::Local;
-use crate::place::Choice;
 use crate::signal;
 use crate::snac::Codec;
 
@@ -117,10 +117,10 @@ pub fn serve(
         ));
     }
     let api_key = api_key.map(|text| key::check("api_key", &text)).transpose().map_err(raise)?;
-    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
+    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), ExecOptions::default())?;
     let of = |url: String| {
         let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;
-        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.config)? })
+        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.exec.config)? })
     };
     let upstream = upstream.map(of).transpose().map_err(raise)?;
     let settings = Settings {
@@ -128,7 +128,7 @@ pub fn serve(
         guard: Guard { key: api_key, ..Guard::default() },
         limits: Limits::default(),
         log: Log::default(),
-        threads: codec.place.config.threads.value.count(),
+        threads: codec.exec.config.threads.value.count(),
         upstream,
     };
     // Where the limit cannot be raised, fewer connections fit.
@@ -159,20 +159,20 @@ pub fn serve(
 }
 
 fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
-    let Codec { model, place } = codec;
-    let max_streams = match place.context.device() {
+    let Codec { model, exec } = codec;
+    let max_streams = match exec.context.device() {
         Device::Cpu(_) => 64,
         Device::Cuda(_) => 2048,
     };
     let setup = Setup {
-        queue: place.context.queue(),
-        budget: place.context.budget(),
+        queue: exec.context.queue(),
+        budget: exec.context.budget(),
         options: EngineOptions::new(max_streams),
         capacity: None,
         metrics: Arc::clone(metrics),
     };
     let batcher = Batcher::start(&model, setup)?;
-    let budget = place.context.budget();
-    let encoder = encoder::start(&model, &place.context.device().queue(budget)?, budget, metrics)?;
-    Ok(Decoder { model, batcher, encoder, device: place.context.device().clone() })
+    let budget = exec.context.budget();
+    let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
+    Ok(Decoder { model, batcher, encoder, device: exec.context.device().clone() })
 }

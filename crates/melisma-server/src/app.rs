@@ -14,14 +14,14 @@ use tokio::sync::watch;
 use crate::admission::Admission;
 use crate::batcher::Batcher;
 use crate::encoder::Encoder;
-use crate::http::accept::Times;
+use crate::http::accept::ConnectionTimeouts;
 use crate::http::failure::Failure;
 use crate::http::guard::Guard;
-use crate::ledger::Ledgers;
-use crate::live::Band;
+use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::server::Settings;
+use crate::token_report::TokenReports;
 use crate::upstream::Upstream;
 
 /// Bounds on what clients send and how long they take.
@@ -30,7 +30,7 @@ pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
     /// How long connections may take.
-    pub times: Times,
+    pub timeouts: ConnectionTimeouts,
     /// Bytes of tokens in one request.
     pub token_bytes: usize,
     /// Bytes of an audio file.
@@ -54,7 +54,7 @@ pub struct Limits {
     /// The longest piece that is rendered.
     pub piece: Duration,
     /// How long a client may receive nothing, or send nothing of a body.
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// Silence after which a WebSocket is asked for a sign of life.
     pub ping: Duration,
 }
@@ -64,7 +64,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Self {
             connections: 4096,
-            times: Times { header: seconds(10), idle: seconds(60), total: seconds(24 * 3600) },
+            timeouts: ConnectionTimeouts { header: seconds(10), idle: seconds(60), total: seconds(24 * 3600) },
             token_bytes: 256 << 20,
             audio_bytes: 1 << 30,
             frameless_bytes: 1 << 20,
@@ -76,7 +76,7 @@ impl Default for Limits {
             renders: 2,
             pictures: 2,
             piece: seconds(3600),
-            patience: seconds(10),
+            stall_timeout: seconds(10),
             ping: seconds(15),
         }
     }
@@ -107,7 +107,7 @@ pub struct App {
     /// Events.
     pub log: Log,
     /// Accounts of finished requests.
-    pub ledgers: Ledgers,
+    pub token_reports: TokenReports,
     /// Open streams.
     pub streams: Streams,
     /// Places for connections.
@@ -121,7 +121,7 @@ pub struct App {
     /// Places for pictures of audio files.
     pub pictures: Admission,
     pub(crate) decoder: OnceLock<Decoder>,
-    pub(crate) band: OnceLock<Band>,
+    pub(crate) synth_pool: OnceLock<SynthPool>,
     ids: Ids,
 }
 
@@ -133,7 +133,7 @@ impl App {
             limits,
             metrics: Arc::default(),
             log,
-            ledgers: Ledgers::default(),
+            token_reports: TokenReports::default(),
             streams: Streams::default(),
             connections: Admission::new(limits.connections),
             upstream: upstream.map(Arc::new),
@@ -141,7 +141,7 @@ impl App {
             renders: Admission::new(limits.renders),
             pictures: Admission::new(limits.pictures),
             decoder: OnceLock::new(),
-            band: OnceLock::new(),
+            synth_pool: OnceLock::new(),
             ids: Ids::default(),
         }
     }
@@ -158,8 +158,8 @@ impl App {
     ///
     /// # Errors
     /// 503 while they are being measured.
-    pub fn band(&self) -> Result<&Band, Failure> {
-        self.band.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
+    pub fn synth_pool(&self) -> Result<&SynthPool, Failure> {
+        self.synth_pool.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
     }
 
     /// Refuses new work while the server drains.
@@ -222,7 +222,7 @@ struct Stream {
 
 /// An open stream, listed until it is dropped.
 #[derive(Debug)]
-pub struct Listed {
+pub struct OpenStreamGuard {
     open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     key: u64,
     buffer_ms: Arc<AtomicU64>,
@@ -230,12 +230,12 @@ pub struct Listed {
 
 impl Streams {
     /// Lists the stream of the request `id`.
-    pub fn list(&self, id: &str, kind: &'static str) -> Listed {
+    pub fn list(&self, id: &str, kind: &'static str) -> OpenStreamGuard {
         let key = self.n.fetch_add(1, Relaxed);
         let buffer_ms = Arc::<AtomicU64>::default();
         let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stream);
-        Listed { open: Arc::clone(&self.open), key, buffer_ms }
+        OpenStreamGuard { open: Arc::clone(&self.open), key, buffer_ms }
     }
 
     /// `[{"id", "kind", "seconds", "buffer_seconds"}]`
@@ -257,7 +257,7 @@ impl Streams {
     }
 }
 
-impl Listed {
+impl OpenStreamGuard {
     /// Notes how much audio the client has ahead of the time since the start.
     pub fn sent(&self, audio: Duration, since: Instant) {
         let ahead = audio.saturating_sub(since.elapsed());
@@ -265,7 +265,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for OpenStreamGuard {
     fn drop(&mut self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }

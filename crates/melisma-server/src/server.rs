@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::app::{App, Decoder, Limits};
-use crate::http::accept::{Door, accept};
+use crate::http::accept::{AcceptOptions, accept};
 use crate::http::guard::Guard;
-use crate::http::refusal::Refuse;
+use crate::http::responder::RefusalResponder;
 use crate::key;
-use crate::live::Band;
+use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::route;
@@ -70,13 +70,13 @@ impl Server {
     /// Binds the port.
     ///
     /// # Errors
-    /// The address is in use, or is not a loopback address and there is no key; the key is not one.
+    /// The address is in use, the key is invalid, or the address is not a loopback address and the key is missing.
     pub fn bind(mut settings: Settings) -> Result<Self> {
         let Settings { address, threads, .. } = settings;
         settings.guard.key = settings.guard.key.map(|key| key::check("the API key", &key)).transpose()?;
         if !address.ip().is_loopback() && settings.guard.key.is_none() {
             return Err(Error::invalid(format!(
-                "{address}: other machines can reach this address, and there is no key"
+                "{address}: other machines can reach this address, so the server needs a key"
             ))
             .with_hint(Remedy::GiveKey)
             .or_hint("use 127.0.0.1"));
@@ -118,19 +118,19 @@ impl Server {
     pub fn run(self, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
         let Self { runtime, listener, app, stop, threads, .. } = self;
         let shared = Arc::clone(&app);
-        let refuse = Refuse::new(move |failure| route::refuse(&shared, failure));
-        let (admission, times) = (app.connections.clone(), app.limits.times);
-        let door = Door { admission, times, stop: app.stop.clone(), refuse };
+        let refuse = RefusalResponder::new(move |failure| route::refuse(&shared, failure));
+        let (admission, timeouts) = (app.connections.clone(), app.limits.timeouts);
+        let options = AcceptOptions { admission, timeouts, stop: app.stop.clone(), refuse };
         let shared = Arc::clone(&app);
         let answer = move |request, connection| route::answer(Arc::clone(&shared), request, connection);
-        let accepting = runtime.spawn(accept(listener, door, answer));
+        let accepting = runtime.spawn(accept(listener, options, answer));
         let prepared = prepare(&app, threads, load);
         match prepared {
             Err(_) => stop.drain(),
             Ok(()) => runtime.block_on(async {
                 // It ends when the server drains, and never panics.
                 let _ = accepting.await;
-                while app.connections.taken() > 0 {
+                while app.connections.in_use() > 0 {
                     sleep(DRAIN_POLL).await;
                 }
             }),
@@ -143,7 +143,7 @@ impl Server {
 /// Measures what the server can do, and loads what it needs.
 fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
     // Nobody else sets the two.
-    let _ = app.band.set(Band::start(threads, app.limits.listeners)?);
+    let _ = app.synth_pool.set(SynthPool::start(threads, app.limits.listeners)?);
     let _ = app.decoder.set(load(&app.metrics)?);
     Ok(())
 }

@@ -107,7 +107,7 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
         "plan_matches": verified.plan_matches, "columns_without_hash": verified.unhashed,
     });
     session.print(HOST, text, json)?;
-    tell_memory(session, &budget);
+    report_memory(session, &budget);
     verified.check().map_err(|error| error.at(path.display()))
 }
 
@@ -132,12 +132,12 @@ fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&st
     });
     let text = || format!("{} of {}\n", count(merged.rows, "row"), count(shards.len() as u64, "shard"));
     session.print(HOST, text, json)?;
-    tell_memory(session, &budget);
+    report_memory(session, &budget);
     Ok(())
 }
 
 /// Prints memory use with `--verbose`.
-fn tell_memory(session: &Session, budget: &Budget) {
+fn report_memory(session: &Session, budget: &Budget) {
     if session.config.verbose.value {
         session.say(MemoryTracker::new(budget.clone()).summary().to_string().trim_end());
     }

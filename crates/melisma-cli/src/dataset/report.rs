@@ -13,7 +13,7 @@ pub fn text(outcome: &Outcome) -> String {
     let seconds = outcome.wall_seconds.max(1e-9);
     format!(
         "{}, {} ({} from before), {:.1} s of audio\n\
-         {:.2} s, of which headers {:.2} s; {}, {:.0} files/s\n\n{}",
+         {:.2} s, headers {:.2} s of it; {}, {:.0} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         count(outcome.segments as u64, "segment"),
         outcome.resumed_segments,
@@ -185,7 +185,7 @@ pub fn tokens_text(outcome: &Outcome) -> String {
         .collect();
     format!(
         "{} ({} from before), {}, {:.1} s of audio{converted}\n\
-         {:.2} s, of which headers {:.2} s; {:.1}x realtime, {:.1} files/s\n\n{}",
+         {:.2} s, headers {:.2} s of it; {:.1}x realtime, {:.1} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         outcome.resumed_segments,
         count(outcome.frames, "frame"),

@@ -43,7 +43,7 @@ pub fn shard(text: Option<&str>) -> Result<(usize, usize)> {
 }
 
 /// Lists the failures of a build on stderr.
-pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
+pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.is_empty() {
         return;
     }

@@ -30,7 +30,7 @@ use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use flow::{Flow, Options, Outcome, Work};
 use sink::{Layout, Sink};
-pub use sink::{Place, partial_name};
+pub use sink::{Output, partial_name};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
@@ -39,12 +39,12 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let format = audio_format(args)?;
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
-    let place = Place::open(&args.output, session.existing)?;
+    let output = Output::open(&args.output, session.existing)?;
     let context = session.context()?;
     session.require(context.device(), "decoding with this model", needed(&args.model, context.device()))?;
     let codec = Codec::open_in(context, &args.model)?;
     let player = Player::new(&codec.model, context.queue(), context.budget(), options.decoding.clone())?;
-    let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
+    let sink = Sink::new(output, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
     let outcome = match Flow::new(Work { session, codec: &codec, options: &options }, player, sink)?.run(input) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),

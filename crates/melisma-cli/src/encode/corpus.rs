@@ -42,7 +42,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
         request = request.with_lines(lines);
     }
     let outcome = watch::build(session, &request)?;
-    watch::tell_failures(session, &outcome, &args.output);
+    watch::report_failures(session, &outcome, &args.output);
     let mut json = report::tokens_json(&outcome, &inputs.skipped);
     json["model"] = serde_json::json!({ "source": args.model, "hash": codec.model.hash() });
     session.print(context.device(), || report::tokens_text(&outcome), json)?;

@@ -98,7 +98,7 @@ impl<'a> Flow<'a> {
     }
 
     fn encode(&mut self) -> Result<()> {
-        self.say_notes();
+        self.print_notes();
         loop {
             let samples = self.input.read().map_err(|error| at(error, self.work.name))?;
             if samples.is_empty() {
@@ -120,7 +120,7 @@ impl<'a> Flow<'a> {
         let rest = std::mem::take(&mut self.pending);
         self.push(&rest)?;
         self.finish()?;
-        self.say_notes();
+        self.print_notes();
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Says the notes that have not been said: some are known only at the end.
-    fn say_notes(&mut self) {
+    fn print_notes(&mut self) {
         let notes = self.input.notes();
         let new = &notes[self.n_notes.min(notes.len())..];
         self.bar.suspend(|| new.iter().for_each(|note| self.work.session.say(&format!("note: {note}"))));

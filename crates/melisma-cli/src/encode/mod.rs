@@ -6,7 +6,7 @@ mod flow;
 mod report;
 mod round_trip;
 mod sink;
-mod written;
+mod token_format;
 
 use std::path::PathBuf;
 

@@ -7,14 +7,14 @@ use melisma::text::{count, duration};
 use serde_json::{Value, json};
 
 use super::flow::Outcome;
-use super::written::Written;
+use super::token_format::TokenFormat;
 use crate::codec::Codec;
 
 pub struct Report<'a> {
     pub codec: &'a Codec,
     pub outcome: Outcome,
     pub wall: Duration,
-    pub written: Written,
+    pub format: TokenFormat,
     pub min_snr_db: Option<f64>,
 }
 
@@ -70,7 +70,7 @@ impl Report<'_> {
             "encode_seconds": self.outcome.encoding.as_secs_f64(),
             // Seconds of work per second of audio: below 1 is faster than real time.
             "real_time_factor": (audio > 0.0).then(|| wall / audio),
-            "format": self.written.name(),
+            "format": self.format.name(),
             "model": { "source": source, "hash": self.codec.model.hash() },
             "fidelity": fidelity,
             "notes": self.outcome.notes,

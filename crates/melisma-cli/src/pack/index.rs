@@ -40,7 +40,7 @@ pub fn count(n: usize) -> String {
 
 pub fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
     match flags.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Error::invalid(format!("{flag} with an index of shards"))
+        Some((flag, _)) => Err(Error::invalid(format!("{flag} does not work with an index of shards"))
             .with_hint("results go beside their sources; for the rest, work on a single shard")),
         None => Ok(()),
     }

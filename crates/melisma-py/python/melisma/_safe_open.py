@@ -10,8 +10,8 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import refuse
-from ._dtype import framework_of, made
+from ._array import value_error
+from ._dtype import framework_of, from_bytes
 from ._error import MelismaSafetensorError, MelismaValueError
 from ._path import StrPath, path_of
 
@@ -45,7 +45,7 @@ def on_device(tensor: Any, device: str) -> Any:
     if device == "cpu":
         return tensor
     if isinstance(tensor, numpy.ndarray):
-        raise refuse(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
+        raise value_error(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
     return tensor.to(device)
 
 
@@ -114,14 +114,14 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         Returns:
             The tensor.
         """
-        return self._loaded(name, None, self._entry(name)[1])
+        return self._load(name, None, self._entry(name)[1])
 
-    def _loaded(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> _Loaded:
+    def _load(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> _Loaded:
         with as_safetensors_raises():
             if self._file is None:
-                raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
+                raise value_error("the file is closed", "use it inside of `with safe_open(...) as file:`")
             [(_, dtype, _, data)] = self._file.load([(name, region)])
-            loaded: _Loaded = on_device(made(dtype, shape, data, self._framework), self._device)
+            loaded: _Loaded = on_device(from_bytes(dtype, shape, data, self._framework), self._device)
             return loaded
 
     def get_slice(self, name: str) -> "Slice[_Loaded]":
@@ -131,7 +131,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
             name: One of `keys()`.
 
         Returns:
-            The tensor, of which nothing is read yet.
+            The tensor; nothing of it is read yet.
         """
         return Slice(self, name, *self._entry(name))
 
@@ -193,12 +193,12 @@ class Slice(Generic[_Loaded]):
         (top, bottom, parts[0]), (first, last, parts[-1]) = windows[0], windows[-1]
         loaded: Any
         if len(parts) == 1:
-            loaded = self._file._loaded(self._name, (0, 1, first, last), [last - first])
+            loaded = self._file._load(self._name, (0, 1, first, last), [last - first])
             return loaded[parts[0]]
         inner = self._shape[1:-1]
         n_rows = math.prod(inner)
         region = (top * n_rows, bottom * n_rows, first, last)
-        loaded = self._file._loaded(self._name, region, [bottom - top, *inner, last - first])
+        loaded = self._file._load(self._name, region, [bottom - top, *inner, last - first])
         return loaded[tuple(parts)]
 
 

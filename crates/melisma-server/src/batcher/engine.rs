@@ -29,7 +29,7 @@ pub trait StepEngine: Debug + Send + 'static {
     /// Ends a stream without the rest.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     fn close(&mut self, stream: StreamId) -> Result<()>;
 
     /// Takes equally many frames of each of some streams. Returns what became final of each.

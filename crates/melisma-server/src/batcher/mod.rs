@@ -27,7 +27,7 @@ use melisma::snac::{Engine, EngineOptions, Model};
 use melisma::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Permit};
 use crate::metrics::Metrics;
 pub use capacity::{Capacity, period};
 pub use engine::StepEngine;
@@ -75,7 +75,7 @@ struct Shared<E: StepEngine> {
 #[derive(Debug)]
 struct State<E: StepEngine> {
     schedule: Schedule<Frame<E::Frame>>,
-    lanes: BTreeMap<Key, Lane<E::Content>>,
+    channels: BTreeMap<Key, ClientChannel<E::Content>>,
     /// Streams that have no slot of the engine yet.
     opening: Vec<(Key, E::Start)>,
     /// Streams whose slot is to be freed.
@@ -93,9 +93,9 @@ struct Frame<F> {
 
 /// The way back to one client.
 #[derive(Debug)]
-struct Lane<C> {
+struct ClientChannel<C> {
     /// The first field, so that the place is free before the client sees the end.
-    _place: Place,
+    _permit: Permit,
     blocks: mpsc::Sender<Block<C>>,
     /// One permit for each frame that may still wait.
     room: Arc<Semaphore>,
@@ -130,7 +130,7 @@ impl<E: StepEngine> Batcher<E> {
     pub fn over(engine: E, period: Duration, capacity: Capacity, metrics: Arc<Metrics>) -> Result<Self> {
         let state = State {
             schedule: Schedule::new(period),
-            lanes: BTreeMap::new(),
+            channels: BTreeMap::new(),
             opening: Vec::new(),
             closing: Vec::new(),
             n_opened: 0,
@@ -145,7 +145,7 @@ impl<E: StepEngine> Batcher<E> {
 
     /// Opens a stream, or returns `None` if the device is fully used. Never waits.
     pub fn open(&self, start: E::Start) -> Option<(Input<E>, Output<E>)> {
-        let place = self.admission.enter()?;
+        let permit = self.admission.try_acquire()?;
         let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
         let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
         let key = {
@@ -157,8 +157,9 @@ impl<E: StepEngine> Batcher<E> {
             state.n_opened += 1;
             state.opening.push((key, start));
             state.schedule.open(key);
-            let lane = Lane { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _place: place };
-            state.lanes.insert(key, lane);
+            let channel =
+                ClientChannel { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _permit: permit };
+            state.channels.insert(key, channel);
             key
         };
         self.shared.work.notify_one();
@@ -211,7 +212,7 @@ impl<E: StepEngine> Shared<E> {
 impl<E: StepEngine> State<E> {
     /// Ends a stream early; the engine's slot is freed before the next step.
     fn abandon(&mut self, key: Key) {
-        if self.lanes.contains_key(&key) {
+        if self.channels.contains_key(&key) {
             self.schedule.close(key);
             self.closing.push(key);
         }

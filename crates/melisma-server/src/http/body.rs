@@ -14,7 +14,7 @@ use super::failure::Failure;
 
 /// Pieces of a streamed answer that wait for the connection.
 const PIECES: usize = 4;
-/// From the last piece of an answer that is cut off to the end of its connection, which discards what
+/// Time between the last piece of an aborted answer and the end of its connection, which discards what
 /// has not reached the client by then.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -26,8 +26,8 @@ pub type Reply = Response<Body>;
 pub enum Body {
     /// All of it at once.
     Whole(Option<Bytes>),
-    /// Pieces as they come. It ends properly only after [`Pieces::finish`].
-    Pieces(mpsc::Receiver<Piece>),
+    /// Pieces as they come. It ends properly only after [`BodySender::finish`].
+    Stream(mpsc::Receiver<Piece>),
     /// No further piece comes; the connection ends when the time is over.
     Cut(Pin<Box<Sleep>>),
 }
@@ -41,39 +41,39 @@ pub enum Piece {
     End(HeaderMap),
 }
 
-/// Where the pieces of a streamed answer go in.
+/// Sends the pieces of a streamed answer.
 #[derive(Debug)]
-pub struct Pieces {
+pub struct BodySender {
     sender: mpsc::Sender<Piece>,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
-/// Why a streamed answer cannot go on.
+/// Why a piece of a streamed answer cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum SendError {
     /// The client has left.
     Gone,
     /// The client takes too long to receive.
     Slow,
 }
 
-/// A streamed answer was cut off.
+/// The error that ends the body of an aborted answer.
 #[derive(Debug)]
-pub struct CutOff;
+pub struct BodyAborted;
 
-impl std::fmt::Display for CutOff {
+impl std::fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the answer was cut off")
     }
 }
 
-impl std::error::Error for CutOff {}
+impl std::error::Error for BodyAborted {}
 
 impl Body {
-    /// A streamed body. A client that receives nothing for `patience` is given up.
-    pub fn stream(patience: Duration) -> (Pieces, Self) {
+    /// Creates a streamed body; sending fails if the client receives nothing for `stall_timeout`.
+    pub fn stream(stall_timeout: Duration) -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(PIECES);
-        (Pieces { sender, patience }, Self::Pieces(receiver))
+        (BodySender { sender, stall_timeout }, Self::Stream(receiver))
     }
 }
 
@@ -83,20 +83,20 @@ impl<T: Into<Bytes>> From<T> for Body {
     }
 }
 
-impl Pieces {
+impl BodySender {
     /// Sends bytes.
     ///
     /// # Errors
     /// The client has left or is too slow.
-    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), Lost> {
+    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), SendError> {
         self.push(Piece::Data(bytes.into())).await
     }
 
-    /// Ends the body. One that is dropped without this is cut off, which clients can see.
+    /// Ends the body. If it is dropped without this, it is aborted, which clients can see.
     ///
     /// # Errors
     /// The client has left or is too slow.
-    pub async fn finish(self, trailers: HeaderMap) -> Result<(), Lost> {
+    pub async fn finish(self, trailers: HeaderMap) -> Result<(), SendError> {
         self.push(Piece::End(trailers)).await
     }
 
@@ -105,26 +105,26 @@ impl Pieces {
         self.sender.closed().await;
     }
 
-    async fn push(&self, piece: Piece) -> Result<(), Lost> {
-        match timeout(self.patience, self.sender.send(piece)).await {
+    async fn push(&self, piece: Piece) -> Result<(), SendError> {
+        match timeout(self.stall_timeout, self.sender.send(piece)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Lost::Gone),
-            Err(_) => Err(Lost::Slow),
+            Ok(Err(_)) => Err(SendError::Gone),
+            Err(_) => Err(SendError::Slow),
         }
     }
 }
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = CutOff;
+    type Error = BodyAborted;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let body = self.get_mut();
         loop {
             match body {
                 Self::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-                Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(CutOff))),
-                Self::Pieces(pieces) => match ready!(pieces.poll_recv(cx)) {
+                Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(BodyAborted))),
+                Self::Stream(pieces) => match ready!(pieces.poll_recv(cx)) {
                     Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Piece::End(trailers)) => {
                         *body = Self::Whole(None);
@@ -143,30 +143,30 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Pieces(_) | Self::Cut(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Cut(_) => SizeHint::default(),
         }
     }
 }
 
 /// The body of a request.
 #[derive(Debug)]
-pub struct Upload {
+pub struct RequestBody {
     body: Incoming,
     limit: usize,
     n_read: usize,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
-impl Upload {
-    /// At most `limit` bytes, of which the next must come within `patience`.
-    pub fn new(body: Incoming, limit: usize, patience: Duration) -> Self {
-        Self { body, limit, n_read: 0, patience }
+impl RequestBody {
+    /// Reads up to `limit` bytes; fails if none arrive for `stall_timeout`.
+    pub fn new(body: Incoming, limit: usize, stall_timeout: Duration) -> Self {
+        Self { body, limit, n_read: 0, stall_timeout }
     }
 
-    /// All bytes.
+    /// Reads all bytes.
     ///
     /// # Errors
-    /// As [`Upload::next`].
+    /// As [`RequestBody::next`].
     pub async fn whole(mut self) -> Result<Vec<u8>, Failure> {
         let mut whole = Vec::new();
         while let Some(bytes) = self.next().await? {
@@ -175,12 +175,12 @@ impl Upload {
         Ok(whole)
     }
 
-    /// The next bytes, or `None` at the end.
+    /// Reads the next bytes; returns `None` at the end.
     ///
     /// # Errors
     /// The body is too large or too slow, or the client has left.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        // A length that is announced need not be waited for.
+        // A length that is announced is checked before the bytes arrive.
         if self.body.size_hint().lower() > self.limit.saturating_sub(self.n_read) as u64 {
             return Err(Failure::too_large("the body", self.limit));
         }
@@ -188,7 +188,7 @@ impl Upload {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
             let slow =
                 || Failure::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body stopped arriving").and_close();
-            let Some(frame) = timeout(self.patience, frame).await.map_err(|_| slow())? else { return Ok(None) };
+            let Some(frame) = timeout(self.stall_timeout, frame).await.map_err(|_| slow())? else { return Ok(None) };
             let frame = frame.map_err(|error| Failure::invalid("broken_body", error.to_string()).and_close())?;
             let Ok(bytes) = frame.into_data() else { continue };
             self.n_read += bytes.len();

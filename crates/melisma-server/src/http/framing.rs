@@ -47,7 +47,7 @@ impl Framing {
     /// Goes over the next bytes, and returns how many of them belong to the body.
     ///
     /// # Errors
-    /// They are no chunks.
+    /// The bytes are not valid chunks.
     pub fn pass(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         let chunk = match self {
             Self::Length(left) => {
@@ -71,7 +71,7 @@ impl Framing {
 }
 
 impl Chunk {
-    /// The place behind `n` bytes, of which the first is `byte`.
+    /// Returns the state after `n` bytes that start with `byte`.
     fn after(self, byte: u8, n: usize) -> Result<Self, Broken> {
         let digit = char::from(byte).to_digit(16).map(u64::from);
         Ok(match (self, byte) {

@@ -2,13 +2,13 @@
 
 pub mod accept;
 pub mod body;
+mod disconnect;
 pub mod failure;
 mod framing;
 mod gate;
 pub mod guard;
-mod idle;
 mod linger;
-mod presence;
 pub mod query;
 pub mod race;
-pub mod refusal;
+pub mod responder;
+mod socket;

@@ -104,7 +104,7 @@ impl Metrics {
         self.first_audio.add(time.as_secs_f64());
     }
 
-    /// Adds the time by which a block of music was sent too late.
+    /// Adds the lateness of a block of music.
     pub fn late(&self, due: Instant) {
         self.late.add(due.elapsed().as_secs_f64());
     }

@@ -11,7 +11,7 @@ use super::intake::{Choice, Intake};
 use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
 use crate::audio::Format;
-use crate::http::body::{Reply, Upload};
+use crate::http::body::{Reply, RequestBody};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 
@@ -22,7 +22,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     query.finish()?;
     choice.tokens = token_format(call.request.headers())?;
     let (intake, output, layout) = choice.open(app)?;
-    let upload = Upload::new(call.request.into_body(), app.limits.token_bytes, app.limits.patience);
+    let upload = RequestBody::new(call.request.into_body(), app.limits.token_bytes, app.limits.stall_timeout);
     let feed = Feed::start(read(upload, intake));
     let (app, packaging, speed, picture) = (Arc::clone(app), Packaging::Plain, 1.0, None);
     let (id, start, kind) = (call.id, call.start, "decode");
@@ -46,7 +46,7 @@ fn token_format(headers: &HeaderMap) -> Result<tokens::Format, Failure> {
     }
 }
 
-async fn read(mut upload: Upload, mut intake: Intake) -> Result<Ledger, Failure> {
+async fn read(mut upload: RequestBody, mut intake: Intake) -> Result<Ledger, Failure> {
     while let Some(bytes) = upload.next().await? {
         intake.push(&bytes).await?;
     }

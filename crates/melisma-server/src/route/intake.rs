@@ -14,8 +14,8 @@ use crate::audio::Layout;
 use crate::batcher::{self, Input, Output};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
-use crate::ledger::Account;
 use crate::metrics::Stage;
+use crate::token_report::TokenReport;
 
 /// The most frames of `chunk`.
 const MAX_CHUNK: usize = 4096;
@@ -169,9 +169,9 @@ impl Intake {
     }
 }
 
-/// A ledger as it is sent, which is also stored for a while.
+/// Stores the report of a request and returns it as JSON.
 pub(super) fn record(app: &App, id: &str, ledger: Ledger, n_samples: u64) -> Value {
-    let account = Account { ledger, n_samples };
-    app.ledgers.insert(id, account);
-    account.show()
+    let report = TokenReport { ledger, n_samples };
+    app.token_reports.insert(id, report);
+    report.json()
 }

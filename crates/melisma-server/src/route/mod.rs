@@ -10,10 +10,10 @@ mod piece;
 mod plain;
 mod player;
 mod render;
+mod session;
 mod socket;
 mod speech;
 mod synth;
-mod talk;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -175,7 +175,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     reply
 }
 
-/// Answers what is no request, or came over a connection too many.
+/// Answers clients whose bytes are not a request, or that exceed the number of connections.
 pub fn refuse(app: &App, failure: &Failure) -> Reply {
     let (id, mut reply) = (app.request_id(), failure.reply());
     finish(reply.headers_mut(), &id, None);

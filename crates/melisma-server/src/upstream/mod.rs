@@ -11,13 +11,13 @@
 
 mod address;
 pub mod completion;
+mod completion_stream;
 mod connection;
 pub mod event;
 pub(crate) mod fault;
 mod settings;
 pub mod stand_in;
 mod stop;
-mod talk;
 mod template;
 mod tls;
 
@@ -30,11 +30,11 @@ use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
 
 use address::{Address, Scheme};
+pub use completion_stream::{CompletionEvent, CompletionStream};
 use connection::MAX_EXCERPT_BYTES;
 pub use melisma::config::UpstreamApi as Api;
 pub use settings::Settings;
-pub use talk::{Said, Talk};
-pub use template::{Template, Words, clean};
+pub use template::{PromptVars, Template, clean};
 
 use crate::key;
 
@@ -113,22 +113,22 @@ impl Upstream {
         self.settings.limits
     }
 
-    /// Speaks `texts`, which are pieces of one text, as `words` says.
-    pub fn say(self: &Arc<Self>, texts: &[String], words: Words<'_>) -> Talk {
-        let bodies = texts.iter().map(|text| self.body(Words { text, ..words })).collect();
-        Talk::new(Arc::clone(self), bodies)
+    /// Speaks `texts`, which are pieces of one text, as `vars` says.
+    pub fn complete(self: &Arc<Self>, texts: &[String], vars: PromptVars<'_>) -> CompletionStream {
+        let bodies = texts.iter().map(|text| self.body(PromptVars { text, ..vars })).collect();
+        CompletionStream::new(Arc::clone(self), bodies)
     }
 
     /// The request for one piece.
-    fn body(&self, words: Words<'_>) -> String {
+    fn body(&self, vars: PromptVars<'_>) -> String {
         let Settings { api, model, template, stop, fields, limits, .. } = &self.settings;
-        let prompt = template.prompt(words);
+        let prompt = template.prompt(vars);
         let mut body = fields.clone();
         let mut set = |key: &str, value: Value| body.insert(key.to_owned(), value);
         match api {
             Api::Completions => set("prompt", prompt.into()),
             Api::Chat => {
-                let system = (!words.instructions.is_empty()).then_some(("system", words.instructions));
+                let system = (!vars.instructions.is_empty()).then_some(("system", vars.instructions));
                 let messages = system.into_iter().chain([("user", &*prompt)]);
                 set("messages", messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
             }
@@ -146,7 +146,7 @@ impl Upstream {
     }
 
     /// The beginning of what the upstream said, without its key.
-    pub(crate) fn discreet(&self, said: &str) -> String {
+    pub(crate) fn redacted(&self, said: &str) -> String {
         let said = &said[..said.floor_char_boundary(MAX_EXCERPT_BYTES)];
         let header = self.authorization.as_ref().and_then(|value| value.to_str().ok());
         let key = header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default();

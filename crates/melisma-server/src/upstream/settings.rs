@@ -36,7 +36,7 @@ impl Settings {
     /// The section `upstream` of `config`, for the upstream at `url`.
     ///
     /// # Errors
-    /// The template has no place for the text, the fields are not a JSON object, or there are no
+    /// The template has no `{text}`, the fields are not a JSON object, or there are no
     /// tokens.
     pub fn new(url: &str, config: &Config) -> Result<Self> {
         let api = config.upstream_api.value;

@@ -149,12 +149,12 @@ impl Reader {
                 self.partial = partial;
                 return Ok(Some(if opcode == PING { Message::Ping(payload) } else { Message::Pong(payload) }));
             }
-            (CONTINUATION, None) => return wrong("a continuation of nothing"),
+            (CONTINUATION, None) => return wrong("a continuation frame without a message to continue"),
             (CONTINUATION, Some((kind, mut held))) => {
                 held.extend(payload);
                 self.partial = Some((kind, held));
             }
-            (_, Some(_)) => return wrong("a new message inside another"),
+            (_, Some(_)) => return wrong("a new message started inside another"),
             (kind, None) => self.partial = Some((kind, payload)),
         }
         match self.partial.take_if(|_| is_final) {

@@ -10,7 +10,7 @@ from typing import Any
 
 from melisma import _melisma
 
-from .._array import refuse
+from .._array import value_error
 
 #: The folder of remote files in a job's list. Each worker stages them in a folder of its own.
 ROOT = "/"
@@ -30,7 +30,7 @@ class Remote:
         if not remote:
             return None
         if len(inputs) > 1:
-            raise refuse(f"{remote[0]} and {len(inputs) - 1} other inputs", "name one remote folder, or local paths only")
+            raise value_error(f"{remote[0]} cannot be combined with {len(inputs) - 1} other inputs", "name one remote folder, or local paths only")
         return Remote(remote[0], scratch)
 
     def list(self) -> tuple[_melisma._Inputs, Sequence[str]]:
@@ -41,9 +41,9 @@ class Remote:
         try:
             found = files.get_file_info(FileSelector(root, recursive=True))
         except FileNotFoundError:
-            raise refuse(f"{self.uri}: the folder was not found", "check the URI") from None
+            raise value_error(f"{self.uri}: the folder was not found", "check the URI") from None
         except OSError as error:
-            raise refuse(f"{self.uri}: {error}", "check the URI, and that every node may read it") from None
+            raise value_error(f"{self.uri}: {error}", "check the URI, and that every node may read it") from None
         paths = [path for path in _paths(found) if path is not None]
         skipped = [f"{len(found) - len(paths)} with a name that is not UTF-8"] if len(paths) < len(found) else []
         return _melisma._Inputs.within(ROOT, [os.path.relpath(path, root) for path in paths if path]), skipped
@@ -58,11 +58,11 @@ class Remote:
             try:
                 from fsspec.core import url_to_fs  # type: ignore[import-untyped, import-not-found, unused-ignore]
             except ImportError:
-                raise refuse(f"{self.uri}: {unknown}", "install fsspec for more file systems") from None
+                raise value_error(f"{self.uri}: {unknown}", "install fsspec for more file systems") from None
             try:
                 opened, root = url_to_fs(self.uri)
             except (ValueError, ImportError) as error:
-                raise refuse(f"{self.uri}: {error}", "check the URI") from None
+                raise value_error(f"{self.uri}: {error}", "check the URI") from None
             files = fs.PyFileSystem(fs.FSSpecHandler(opened))
         return files, root.rstrip("/")
 

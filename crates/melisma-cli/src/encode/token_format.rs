@@ -10,7 +10,7 @@ use crate::input::is_pipe;
 
 /// The token format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum TokenFormat {
     /// Text, which can be written while frames come.
     Text(Text),
     /// A file that is written at the end.
@@ -25,7 +25,7 @@ pub enum List {
     Safetensors,
 }
 
-impl Written {
+impl TokenFormat {
     /// The format for `path` with `--format`.
     pub fn choose(path: &Path, format: Format) -> Result<Self> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
@@ -37,7 +37,7 @@ impl Written {
             Some("safetensors") => Some(Self::List(List::Safetensors)),
             _ => None,
         };
-        let list = by_suffix.filter(|written| matches!(written, Self::List(_)));
+        let list = by_suffix.filter(|format| matches!(format, Self::List(_)));
         match format {
             Format::Auto => by_suffix.ok_or_else(|| {
                 Error::invalid(format!("{}: its suffix does not say how to write tokens", path.display()))

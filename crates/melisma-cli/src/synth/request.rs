@@ -11,8 +11,8 @@ use super::sink::Layout;
 use crate::args::SynthArgs;
 use crate::session::Session;
 
-/// The request.
-pub struct Order {
+/// What to render, and where to.
+pub struct RenderRequest {
     pub output: PathBuf,
     pub layout: Layout,
     pub length: Length,
@@ -21,7 +21,7 @@ pub struct Order {
     pub capture: Option<PathBuf>,
 }
 
-impl Order {
+impl RenderRequest {
     pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
         let seconds = match piece::style(args)? {
             Some(_) => Some(piece::seconds(args)),

@@ -16,28 +16,28 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::gate::{Gate, Passed};
 use super::linger::linger;
-use super::refusal::Refuse;
-use crate::admission::Place;
+use super::responder::RefusalResponder;
+use crate::admission::Permit;
 
 /// Bytes per read.
 const READ_LEN: usize = 16 << 10;
 
-/// A socket with a limit on silence.
+/// A socket whose reads and writes fail when no byte moves for too long.
 #[derive(Debug)]
-pub struct Idle {
-    line: Arc<Line>,
+pub struct Socket {
+    state: Arc<SocketState>,
     write: OwnedWriteHalf,
     limit: Duration,
     /// One alarm for each side: either may wait alone.
     reading: Pin<Box<Sleep>>,
     writing: Pin<Box<Sleep>>,
-    refuse: Refuse,
+    refuse: RefusalResponder,
     end: End,
-    /// The connection's place, which is free when its socket is.
-    _place: Arc<Place>,
+    /// Released together with the socket.
+    _permit: Arc<Permit>,
 }
 
-/// How far the end of a connection is.
+/// Progress of the shutdown.
 enum End {
     /// It has not begun.
     Open,
@@ -53,9 +53,9 @@ impl std::fmt::Debug for End {
     }
 }
 
-/// What others see of a connection whose bytes hyper moves.
+/// The part of a connection that is visible outside hyper.
 #[derive(Debug)]
-pub struct Line {
+pub struct SocketState {
     socket: OwnedReadHalf,
     gate: Mutex<Gate>,
     start: Instant,
@@ -65,13 +65,13 @@ pub struct Line {
     has_lingered: AtomicBool,
 }
 
-impl Line {
+impl SocketState {
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
         self.socket.as_ref()
     }
 
-    /// What waits to be passed on.
+    /// The bytes that are not passed on yet.
     pub fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl Line {
         self.is_blocked.load(Relaxed)
     }
 
-    /// Whether this was asked before.
+    /// Returns whether this was called before.
     pub fn has_lingered(&self) -> bool {
         self.has_lingered.swap(true, Relaxed)
     }
@@ -109,13 +109,13 @@ impl Line {
     }
 }
 
-impl Idle {
+impl Socket {
     /// Fails reads and writes of `socket` after `limit` without a byte.
-    pub fn new(socket: TcpStream, limit: Duration, refuse: Refuse, place: Arc<Place>) -> Self {
+    pub fn new(socket: TcpStream, limit: Duration, refuse: RefusalResponder, permit: Arc<Permit>) -> Self {
         let start = Instant::now();
         let alarm = || Box::pin(sleep_until(start + limit));
         let (socket, write) = socket.into_split();
-        let line = Line {
+        let state = SocketState {
             socket,
             gate: Mutex::default(),
             start,
@@ -124,23 +124,23 @@ impl Idle {
             has_lingered: AtomicBool::new(false),
         };
         let (reading, writing) = (alarm(), alarm());
-        Self { line: Arc::new(line), write, limit, reading, writing, refuse, end: End::Open, _place: place }
+        Self { state: Arc::new(state), write, limit, reading, writing, refuse, end: End::Open, _permit: permit }
     }
 
-    /// The connection, for those who watch it.
-    pub fn line(&self) -> Arc<Line> {
-        Arc::clone(&self.line)
+    /// Returns the part that can be watched while hyper owns the socket.
+    pub fn state(&self) -> Arc<SocketState> {
+        Arc::clone(&self.state)
     }
 
-    /// A side that waits fails when no byte has moved for too long.
+    /// Fails a pending read or write when no byte has moved for too long.
     fn watch<T>(&mut self, side: Side, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if matches!(side, Side::Write) {
-            self.line.is_blocked.store(polled.is_pending(), Relaxed);
+            self.state.is_blocked.store(polled.is_pending(), Relaxed);
         }
         if polled.is_ready() {
             return polled;
         }
-        let until = self.line.moved() + self.limit;
+        let until = self.state.moved() + self.limit;
         let alarm = match side {
             Side::Read => &mut self.reading,
             Side::Write => &mut self.writing,
@@ -154,10 +154,10 @@ impl Idle {
         }
     }
 
-    /// Notes that bytes moved. The end of a client's bytes is none.
+    /// Notes that bytes moved; the end of the stream does not count.
     fn note(&self, n_bytes: usize) {
         if n_bytes > 0 {
-            self.line.moved_ms.store(self.line.start.elapsed().as_millis() as u64, Relaxed);
+            self.state.moved_ms.store(self.state.start.elapsed().as_millis() as u64, Relaxed);
         }
     }
 }
@@ -168,16 +168,16 @@ enum Side {
     Write,
 }
 
-impl AsyncRead for Idle {
+impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = to.filled().len();
-        let polled = self.line.poll_read(cx, to);
+        let polled = self.state.poll_read(cx, to);
         self.note(to.filled().len() - before);
         self.watch(Side::Read, polled, cx)
     }
 }
 
-impl AsyncWrite for Idle {
+impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write(cx, from);
         if let Poll::Ready(Ok(n)) = polled {
@@ -190,12 +190,12 @@ impl AsyncWrite for Idle {
         Pin::new(&mut self.write).poll_flush(cx)
     }
 
-    /// Says why a head was not passed on, ends the server's half, and waits for the client.
+    /// Sends the refusal of a head, if any, ends the server's half, and waits for the client.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.end {
                 End::Open => {
-                    let refusal = self.line.gate().take_refusal();
+                    let refusal = self.state.gate().take_refusal();
                     self.end = End::Refusal(refusal.map(|failure| self.refuse.bytes(&failure)).unwrap_or_default());
                 }
                 End::Refusal(rest) if !rest.is_empty() => {
@@ -210,8 +210,8 @@ impl AsyncWrite for Idle {
                 }
                 End::Refusal(_) => {
                     ready!(Pin::new(&mut self.write).poll_shutdown(cx))?;
-                    let line = self.line();
-                    self.end = End::Linger(Box::pin(async move { linger(&line).await }));
+                    let state = self.state();
+                    self.end = End::Linger(Box::pin(async move { linger(&state).await }));
                 }
                 End::Linger(lingering) => return lingering.as_mut().poll(cx).map(Ok),
             }
