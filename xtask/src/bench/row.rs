@@ -19,7 +19,7 @@ pub struct Row {
 
 impl Row {
     pub fn all(figures: &Value) -> Result<Vec<Self>> {
-        figures["rows"].as_array().context("there is no list `rows`")?.iter().map(Self::read).collect()
+        figures["rows"].as_array().context("missing list `rows`")?.iter().map(Self::read).collect()
     }
 
     fn read(value: &Value) -> Result<Self> {

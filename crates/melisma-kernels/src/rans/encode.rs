@@ -74,7 +74,10 @@ impl Encoder {
     fn split(&mut self, split: Split, elements: &[u8]) -> Result<(usize, Slices)> {
         let width = split.width();
         if elements.len() > MAX_TILE_LEN || !elements.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", elements.len())));
+            return Err(Error::invalid(format!(
+                "a tile of {} bytes is too long, or not a multiple of its {width}-byte elements",
+                elements.len()
+            )));
         }
         self.planes.resize(elements.len(), 0);
         planes::split(self.isa, split, elements, &mut self.planes);

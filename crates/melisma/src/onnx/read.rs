@@ -40,7 +40,7 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
     {
         let whole = match item {
             Item::Content(content) if found.is_some() => {
-                return Err(Error::corrupt(format!("byte {}: a second graph", content.start)));
+                return Err(Error::corrupt(format!("byte {}: the model has a second graph", content.start)));
             }
             Item::Content(content) => {
                 found = Some(streamed_graph(fields.within(content), &mut context)?);
@@ -130,7 +130,7 @@ fn add_to_graph(graph: &mut Graph, entry: &Entry<'_>, context: &mut Context<'_>)
         11 => graph.inputs.push(value(entry, context)?),
         12 => graph.outputs.push(value(entry, context)?),
         13 => graph.infos.push(value(entry, context)?),
-        15 => return Err(Error::unsupported("sparse initialisers")),
+        15 => return Err(Error::unsupported("sparse initialisers are not supported")),
         _ => graph.rest.extend(entry.raw),
     }
     Ok(())

@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
                 Field::Bytes(self.take(len)?)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
-            other => return Err(Error::corrupt(format!("byte {}: wire type {other}", self.base + begin))),
+            other => return Err(Error::corrupt(format!("byte {}: unknown wire type {other}", self.base + begin))),
         };
         Ok(Some(Entry { number, field, raw: &self.bytes[begin..self.used], at }))
     }

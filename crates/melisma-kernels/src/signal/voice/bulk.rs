@@ -45,8 +45,10 @@ impl Bulk {
             && self.n_mixes.checked_mul(self.len).is_some_and(|n| n < 1 << 40);
         if !fits || !self.position.is_multiple_of(TICK as u64) {
             let Self { n_mixes, len, position } = self;
-            return Err(Error::invalid(format!("voice: {n_mixes} mixes of {len} samples from {position} on"))
-                .with_hint("begin at a multiple of 32 and render in shorter parts"));
+            return Err(Error::invalid(format!(
+                "voice: cannot render {n_mixes} mixes of {len} samples from sample {position} on"
+            ))
+            .with_hint("begin at a multiple of 32 and render in shorter parts"));
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(Vec::new()),
@@ -67,7 +69,9 @@ impl Plan {
             note.voice.check()?;
             if note.mix as usize >= self.bulk.n_mixes || note.onset < self.bulk.position {
                 let (mix, onset) = (note.mix, note.onset);
-                return Err(Error::invalid(format!("voice: a note of mix {mix} at sample {onset}")));
+                return Err(Error::invalid(format!(
+                    "voice: a note at sample {onset} of mix {mix} lies outside of the mixes"
+                )));
             }
         }
         self.notes.clear();

@@ -37,7 +37,7 @@ pub(super) struct Whole {
 impl Whole {
     pub fn entry(&self) -> Result<Entry<'_>> {
         let entry = Reader::new(&self.raw, self.at as usize).next()?;
-        entry.ok_or_else(|| Error::corrupt(format!("byte {}: an empty field", self.at)))
+        entry.ok_or_else(|| Error::corrupt(format!("byte {}: the field is empty", self.at)))
     }
 }
 
@@ -89,9 +89,9 @@ impl<'f> Stream<'f> {
     pub fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(len)
-            .map_err(|error| Error::new(ErrorKind::Memory, format!("a field of {len} bytes")).with_source(error))?;
+        bytes.try_reserve_exact(len).map_err(|error| {
+            Error::new(ErrorKind::Memory, format!("cannot allocate {len} bytes for a field")).with_source(error)
+        })?;
         if range.start >= self.start && range.end <= self.start + self.window.len() as u64 {
             let at = (range.start - self.start) as usize;
             bytes.extend(&self.window[at..at + len]);

@@ -113,7 +113,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Samples by which the output lags behind the input.
+    /// Latency from input to output, in samples.
     pub fn lag(&self) -> usize {
         self.batch.chain.timeline.lag
     }
@@ -136,7 +136,7 @@ impl Engine {
     /// Ends a stream without the samples that are still to come.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
         self.streams.close(stream)
     }
@@ -190,7 +190,7 @@ impl Engine {
     /// Takes any number of frames of one stream, gives the samples that became final.
     ///
     /// # Errors
-    /// There is no such stream, `frames` are of a model of another shape, or the device fails.
+    /// The stream is unknown, `frames` are of a model of another shape, or the device fails.
     pub fn push<'a>(&mut self, stream: StreamId, frames: impl Into<Frames<'a>>) -> Result<Vec<f32>> {
         let mut samples = Vec::new();
         for piece in frames.into().chunks(CLIP_FRAMES) {
@@ -202,7 +202,7 @@ impl Engine {
     /// Where a stream stands.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn progress(&self, stream: StreamId) -> Result<Progress> {
         Ok(self.streams.get(stream)?.progress)
     }
@@ -215,7 +215,7 @@ impl Engine {
     /// Ends a stream: gives the samples that are still to come.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         Ok(self.finish_each(&[stream])?.pop().unwrap_or_default())
     }
@@ -243,7 +243,7 @@ impl Engine {
     /// was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         let live = self.streams.get(stream)?.clone();
         if live.progress.emitted > 0 {

@@ -145,7 +145,7 @@ impl EncodeEngine {
     /// Ends a stream without the codes that are still to come.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
         self.streams.close(stream)
     }
@@ -153,7 +153,7 @@ impl EncodeEngine {
     /// Takes any number of samples of one stream, gives the codes that became final.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such stream or a sample is not finite (the message has its position in the
+    /// `InvalidArgument` when the stream is unknown or a sample is not finite (the message has its position in the
     /// stream, and the stream takes none of the samples); otherwise the device failed.
     pub fn push(&mut self, stream: StreamId, samples: &[f32]) -> Result<Codes> {
         let frame_len = self.frame_len();
@@ -185,7 +185,7 @@ impl EncodeEngine {
     /// still to come.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Codes> {
         let live = self.streams.get_mut(stream)?;
         let (n_samples, start, mut rest) = (live.n_samples, live.start, std::mem::take(&mut live.pending));
@@ -260,7 +260,7 @@ impl EncodeEngine {
         (padded / self.config.hop_len()) as i64
     }
 
-    /// Frames until the last code of a stream with `end` latents of which it took `start`.
+    /// Returns the frames until the last code of a stream of `end` latents that has taken `start`.
     fn frames_left(&self, start: i64, end: i64) -> usize {
         (end - start) as usize / self.config.frame_latents()
             + self.batch.chain.timeline.lag / self.config.frame_latents()
