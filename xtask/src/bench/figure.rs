@@ -18,7 +18,7 @@ const HEAD: &str = "| job | machine | Melisma | best peers | factor | command |\
 const N_PEERS: usize = 2;
 
 /// A row of a record.
-struct RecordRow {
+struct Place {
     /// `MACHINE/ROOM`.
     record: &'static str,
     row: &'static str,
@@ -29,36 +29,32 @@ struct RecordRow {
 /// A line of the table.
 struct Line {
     job: &'static str,
-    place: RecordRow,
+    place: Place,
 }
 
 const LINES: [Line; 4] = [
     Line {
         job: "WAV files of 10 s to a dataset of mel spectrograms",
-        place: RecordRow { record: "xeon-avx512-2c/dataset", row: "dataset/build wav to f16 hdf5", room: "dataset" },
+        place: Place { record: "xeon-avx512-2c/dataset", row: "dataset/build wav to f16 hdf5", room: "dataset" },
     },
     Line {
         job: "audio to SNAC tokens, 24 kHz",
-        place: RecordRow {
-            record: "nvidia-h200/snac-encode-cpu",
-            row: "snac/encode clip 24 kHz 2t",
-            room: "snac/encode",
-        },
+        place: Place { record: "nvidia-h200/snac-encode-cpu", row: "snac/encode clip 24 kHz 2t", room: "snac/encode" },
     },
     Line {
         job: "SNAC tokens to audio, 24 kHz, 256 streams",
-        place: RecordRow { record: "nvidia-h200/snac", row: "snac/256 streams", room: "snac" },
+        place: Place { record: "nvidia-h200/snac", row: "snac/256 streams", room: "snac" },
     },
     Line {
         job: "mel spectrograms, 16-bit samples to f16",
-        place: RecordRow { record: "nvidia-h200/mel", row: "mel/1024-256-80 i16 to log f16, cuda", room: "mel" },
+        place: Place { record: "nvidia-h200/mel", row: "mel/1024-256-80 i16 to log f16, cuda", room: "mel" },
     },
 ];
 
 /// Shares below the table: the words that follow each.
-const SHARES: [(RecordRow, &str); 3] = [
+const SHARES: [(Place, &str); 3] = [
     (
-        RecordRow {
+        Place {
             record: "nvidia-h200/snac-encode-cpu",
             row: "snac/encode codes equal to a peer's 24 kHz",
             room: "snac/encode",
@@ -66,19 +62,11 @@ const SHARES: [(RecordRow, &str); 3] = [
         "of the encoder's tokens equal those of every peer",
     ),
     (
-        RecordRow {
-            record: "nvidia-h200/serve",
-            row: "serve/decode/24khz, 1000 streams, deadlines kept",
-            room: "serve",
-        },
+        Place { record: "nvidia-h200/serve", row: "serve/decode/24khz, 1000 streams, deadlines kept", room: "serve" },
         "of the frames of 1000 clients come from the server in time, on the H200",
     ),
     (
-        RecordRow {
-            record: "nvidia-h200/serve",
-            row: "serve/decode/24khz, 2000 streams, deadlines kept",
-            room: "serve",
-        },
+        Place { record: "nvidia-h200/serve", row: "serve/decode/24khz, 2000 streams, deadlines kept", room: "serve" },
         "of those of 2000 clients",
     ),
 ];
@@ -108,7 +96,7 @@ pub fn fill(page: &str, read: impl Fn(&str) -> Result<String>) -> Result<String>
     Ok(format!("{text}\n{END}{after}"))
 }
 
-impl RecordRow {
+impl Place {
     fn path(&self) -> String {
         format!("bench/record/{}.json", self.record)
     }

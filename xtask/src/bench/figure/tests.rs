@@ -4,12 +4,12 @@ use serde_json::json;
 
 /// A record with the rows of every line and share.
 fn record(path: &str, median: f64) -> String {
-    let row = |place: &RecordRow, unit: &str, median: f64| {
+    let row = |place: &Place, unit: &str, median: f64| {
         let peers = [("slow", 1.0), ("fast", 4.0), ("middle", 2.0)];
         let peers: Vec<_> = peers.iter().map(|(name, median)| json!({ "name": name, "median": median })).collect();
         json!({ "name": place.row, "unit": unit, "median": median, "spread": 0.0, "n": 1, "peers": peers })
     };
-    let here = |place: &&RecordRow| place.path() == path;
+    let here = |place: &&Place| place.path() == path;
     let lines = LINES.iter().map(|line| &line.place).filter(here).map(|place| row(place, "x", median));
     let shares = SHARES.iter().map(|(place, _)| place).filter(here).map(|place| row(place, "%", 99.999));
     let rows: Vec<_> = lines.chain(shares).collect();
