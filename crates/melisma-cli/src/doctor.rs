@@ -70,7 +70,7 @@ impl Facts {
         })
     }
 
-    /// One line per fact.
+    /// Returns one line per fact.
     pub fn table(&self) -> Table {
         let mut table = Table::new([("what", Align::Left), ("found", Align::Left)]);
         let mut line = |what: &str, found: String| table.push([what.to_owned(), found]);
@@ -121,7 +121,7 @@ impl Facts {
         }
     }
 
-    /// The same facts with stable keys.
+    /// Returns the same facts with stable keys.
     pub fn json(&self) -> Value {
         let cache =
             |(name, files, bytes): &(&str, u64, u64)| ((*name).to_owned(), json!({ "files": files, "bytes": bytes }));

@@ -115,7 +115,7 @@ fn print(error: &clap::Error) -> melisma::Result<()> {
     }
 }
 
-/// The message and the hint for a command like `melisma cache`, which needs another one after it.
+/// Returns the message and the hint for a command like `melisma cache`, which needs another one after it.
 fn incomplete(text: &str) -> (String, String) {
     let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: melisma ")).unwrap_or_default();
     let path: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
@@ -125,7 +125,7 @@ fn incomplete(text: &str) -> (String, String) {
     (format!("`melisma {}` needs a command", path.join(" ")), format!("use one of {}", names.join(", ")))
 }
 
-/// Whether the command line asks for JSON, even though it could not be parsed as a whole.
+/// Returns whether the command line asks for JSON, even though it could not be parsed as a whole.
 fn wants_json() -> bool {
     let flags = std::env::args_os().skip(1).take_while(|arg| arg != "--");
     let is_on = |value: &OsStr| ["1", "true", "yes", "on", "t", "y"].iter().any(|on| value.eq_ignore_ascii_case(on));

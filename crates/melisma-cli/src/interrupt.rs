@@ -68,7 +68,7 @@ pub fn survive_large_files() -> Result<()> {
     handler.map(drop).map_err(|error| Error::io("signal handlers", error))
 }
 
-/// The signals that the parent process ignores, a bit each: a shell ignores SIGINT for jobs in the
+/// Returns the signals that the parent process ignores, a bit each: a shell ignores SIGINT for jobs in the
 /// background, and `nohup` SIGHUP. They stay ignored.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -76,7 +76,7 @@ fn ignored() -> u64 {
     mask.unwrap_or(0)
 }
 
-/// Ends the process after [`END_TIMEOUT`], also if nobody reads what it says.
+/// Ends the process after [`END_TIMEOUT`], also if its output blocks.
 fn end_at_last(code: i32) {
     // Without the thread, the process ends as soon as it can.
     let _ = thread::start("end", move || {

@@ -23,7 +23,7 @@ use crate::terminal;
 /// The most samples held at once: 24 hours at 48 kHz.
 const MAX_SAMPLES: u64 = 24 * 3600 * 48_000;
 
-/// The configuration that `settings` ask for.
+/// Returns the configuration that `settings` ask for.
 pub fn config(settings: &MelSettings) -> Result<Config> {
     let mut config = Config::preset(&settings.preset)?;
     settings.set.iter().try_for_each(|assignment| config.set(assignment))?;
@@ -165,7 +165,7 @@ fn write_npy(path: &Path, mel: &Spectrogram, existing: Existing) -> Result<()> {
     file.commit()
 }
 
-/// One tensor per input.
+/// Returns one tensor per input.
 fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
     let tensors = mels.iter().zip(names).map(|(mel, name)| safetensors::Tensor {
         name,

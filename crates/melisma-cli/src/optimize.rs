@@ -38,7 +38,7 @@ pub fn work(spec: &Path) -> Result<()> {
     search::serve(spec)
 }
 
-/// The request that the flags describe.
+/// Returns the request that the flags describe.
 pub fn requested(args: &RequirementArgs) -> Requested<'_> {
     Requested::default()
         .with_precision(args.precision.as_deref())
@@ -56,7 +56,7 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
     Ok(Request::new(args.model.clone(), requirements).with_inputs(inputs).with_calibrate(args.calibrate.clone()))
 }
 
-/// The device that an engine runs on.
+/// Returns the device that an engine runs on.
 pub fn device(session: &Session, engine: EngineName) -> String {
     match session.config.device.value {
         _ if !engine.is_on_gpu() => "cpu".to_owned(),

@@ -99,12 +99,12 @@ impl Session {
         self.collector.install()
     }
 
-    /// The configured device, its memory and its queue.
+    /// Returns the configured device, its memory and its queue.
     pub fn context(&self) -> Result<&Context> {
         self.context_on(self.config.device.value)
     }
 
-    /// The context of `request`, for commands with their own default. The first call decides.
+    /// Returns the context of `request`, for commands with their own default. The first call decides.
     pub fn context_on(&self, request: DeviceRequest) -> Result<&Context> {
         if let Some(context) = self.context.get() {
             return Ok(context);
@@ -115,7 +115,7 @@ impl Session {
         Ok(self.context.get_or_init(|| context))
     }
 
-    /// The memory tracker of the command under `--memory-limit`, for work on `device`. It counts
+    /// Returns the memory tracker of the command under `--memory-limit`, for work on `device`. It counts
     /// everything.
     pub fn memory(&self, device: &Device) -> &MemoryTracker {
         self.memory.get_or_init(|| MemoryTracker::new(memory::budget(self.config.memory_limit.value, device)))
@@ -143,7 +143,7 @@ impl Session {
         Err(self.too_small(what, if budget.is_shared() { host.saturating_add(device) } else { host.max(device) }))
     }
 
-    /// The error for a memory limit below the `bytes` that `what` needs in total.
+    /// Returns the error for a memory limit below the `bytes` that `what` needs in total.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let least = bytes.next_multiple_of(1 << 20);
@@ -211,7 +211,7 @@ impl Session {
         self.say(&format!("note: {0} in this folder is not read; use --config {0}{place}", config::FILE_NAME));
     }
 
-    /// Whether the result is JSON.
+    /// Returns whether the result is JSON.
     pub fn wants_json(&self) -> bool {
         self.format == Format::Json
     }
@@ -227,7 +227,7 @@ impl Session {
         Ok(())
     }
 
-    /// The exit code of a command that ended without an error.
+    /// Returns the exit code of a command that ended without an error.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code.load(Relaxed))
     }
@@ -239,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Whether progress may be drawn.
+    /// Returns whether progress may be drawn.
     pub fn has_audience(&self) -> bool {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         !self.config.quiet.value && !is_dumb && io::stderr().is_terminal()
@@ -262,7 +262,7 @@ impl Session {
 }
 
 impl Session {
-    /// The counted memory, if any, and the peak memory of the process.
+    /// Returns the counted memory, if any, and the peak memory of the process.
     fn memory_summary(&self) -> String {
         if let Some(context) = self.context.get()
             && let Some(usage) = device::usage(context.device())

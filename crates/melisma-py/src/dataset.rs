@@ -111,7 +111,7 @@ impl PyBuilder {
 }
 
 fn seconds(value: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|_| Error::invalid(format!("invalid segment length: {value} seconds")))
+    Duration::try_from_secs_f64(value).map_err(|_| Error::invalid(format!("a segment cannot have {value} seconds")))
 }
 
 fn build<'py>(

@@ -95,10 +95,7 @@ impl PyTransform {
             [n_samples] => (None, n_samples),
             [n_items, n_samples] => (Some(n_items), n_samples),
             _ => {
-                return Err(raise(Error::invalid(format!(
-                    "expected samples of shape [samples] or [batch, samples], found {:?}",
-                    samples.shape()
-                ))));
+                return Err(raise(Error::invalid(format!("samples have shape {:?}", samples.shape()))));
             }
         };
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;

@@ -25,7 +25,7 @@ use crate::snac::Codec;
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
 /// How long leaving the server waits for open streams.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(20);
 
 /// A server that runs until it is closed.
@@ -43,7 +43,7 @@ struct Running {
 }
 
 impl Drop for Running {
-    /// A server that nobody can close any more ends by itself.
+    /// Ends the server when the object is collected.
     fn drop(&mut self) {
         self.stopper.drain();
     }
@@ -68,7 +68,7 @@ impl PyServer {
             let thread = running.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(thread) = thread else { return Ok(()) };
             let start = Instant::now();
-            while !thread.is_finished() && start.elapsed() < PATIENCE {
+            while !thread.is_finished() && start.elapsed() < CLOSE_TIMEOUT {
                 std::thread::sleep(TICK);
                 signal::check()?;
             }

@@ -40,22 +40,22 @@ impl Admission {
         }
     }
 
-    /// The number of permits.
+    /// Returns the number of permits.
     pub fn limit(&self) -> usize {
         self.inner.limit
     }
 
-    /// The number of permits in use.
+    /// Returns the number of permits in use.
     pub fn in_use(&self) -> usize {
         self.inner.taken.load(Relaxed)
     }
 
-    /// Whether all permits are in use.
+    /// Returns whether all permits are in use.
     pub fn is_full(&self) -> bool {
         self.in_use() >= self.limit()
     }
 
-    /// How often a permit was refused.
+    /// Returns how often a permit was refused.
     pub fn refused(&self) -> usize {
         self.inner.refused.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -24,12 +24,12 @@ use crate::server::Settings;
 use crate::token_report::TokenReports;
 use crate::upstream::Upstream;
 
-/// Bounds on what clients send and how long they take.
+/// Limits on the clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Most connections at a time.
     pub connections: usize,
-    /// How long connections may take.
+    /// Time limits of a connection.
     pub timeouts: ConnectionTimeouts,
     /// Bytes of tokens in one request.
     pub token_bytes: usize,
@@ -43,19 +43,19 @@ pub struct Limits {
     pub speech_bytes: usize,
     /// Bytes of one WebSocket message.
     pub message_bytes: usize,
-    /// Audio of one stream.
+    /// Longest audio of one stream.
     pub audio: Duration,
-    /// Listeners of live music.
+    /// Most listeners of live music.
     pub listeners: usize,
-    /// Pieces that are rendered at a time.
+    /// Most pieces that are rendered at a time.
     pub renders: usize,
-    /// Audio files whose pictures are made at a time.
+    /// Most audio files that are drawn at a time.
     pub pictures: usize,
     /// The longest piece that is rendered.
     pub piece: Duration,
-    /// How long a client may receive nothing, or send nothing of a body.
+    /// Longest time without progress while a client receives an answer or sends a body.
     pub stall_timeout: Duration,
-    /// Silence after which a WebSocket is asked for a sign of life.
+    /// Silence after which the server pings a WebSocket client.
     pub ping: Duration,
 }
 
@@ -98,27 +98,27 @@ pub struct Decoder {
 /// The state of a server.
 #[derive(Debug)]
 pub struct App {
-    /// Who may ask.
+    /// Authentication and allowed hosts.
     pub guard: Guard,
-    /// Bounds.
+    /// Limits on the clients.
     pub limits: Limits,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Events.
     pub log: Log,
-    /// Accounts of finished requests.
+    /// Token counts of finished requests.
     pub token_reports: TokenReports,
     /// Open streams.
     pub streams: Streams,
-    /// Places for connections.
+    /// Limits the number of connections.
     pub connections: Admission,
     /// The language model behind speech, if there is one.
     pub upstream: Option<Arc<Upstream>>,
     /// Becomes true when the server drains.
     pub stop: watch::Receiver<bool>,
-    /// Places for whole renders.
+    /// Limits the number of whole renders.
     pub renders: Admission,
-    /// Places for pictures of audio files.
+    /// Limits the number of pictures of audio files.
     pub pictures: Admission,
     pub(crate) decoder: OnceLock<Decoder>,
     pub(crate) synth_pool: OnceLock<SynthPool>,
@@ -146,7 +146,7 @@ impl App {
         }
     }
 
-    /// The decoder.
+    /// Returns the decoder.
     ///
     /// # Errors
     /// 503 while it is being loaded.
@@ -154,7 +154,7 @@ impl App {
         self.decoder.get().ok_or_else(|| Failure::busy("loading", "the model is being loaded"))
     }
 
-    /// The threads that play music.
+    /// Returns the threads that play music.
     ///
     /// # Errors
     /// 503 while they are being measured.
@@ -173,7 +173,7 @@ impl App {
         }
     }
 
-    /// Whether the server takes no further requests.
+    /// Returns whether the server takes no further requests.
     pub fn is_draining(&self) -> bool {
         *self.stop.borrow()
     }
@@ -185,13 +185,13 @@ impl App {
             .event(json!({"event": "stream", "kind": kind, "request_id": id, "reason": reason, "seconds": seconds}));
     }
 
-    /// A new name for a request.
+    /// Returns a new request id.
     pub fn request_id(&self) -> String {
         self.ids.next()
     }
 }
 
-/// Names of requests that cannot be guessed from each other.
+/// Generates request ids that cannot be guessed from each other.
 #[derive(Debug, Default)]
 struct Ids {
     keys: [RandomState; 2],
@@ -220,7 +220,7 @@ struct Stream {
     buffer_ms: Arc<AtomicU64>,
 }
 
-/// An open stream, listed until it is dropped.
+/// Keeps an open stream in the list until it is dropped.
 #[derive(Debug)]
 pub struct OpenStreamGuard {
     open: Arc<Mutex<BTreeMap<u64, Stream>>>,
@@ -251,14 +251,14 @@ impl Streams {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).values().map(one).collect()
     }
 
-    /// How many are open.
+    /// Returns how many are open.
     pub fn count(&self) -> usize {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
 impl OpenStreamGuard {
-    /// Notes how much audio the client has ahead of the time since the start.
+    /// Notes how far ahead of real time the client's audio is.
     pub fn sent(&self, audio: Duration, since: Instant) {
         let ahead = audio.saturating_sub(since.elapsed());
         self.buffer_ms.store(ahead.as_millis() as u64, Relaxed);

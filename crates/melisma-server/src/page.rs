@@ -85,7 +85,7 @@ impl Asset {
     }
 }
 
-/// The file called `name`, or 304 if the browser has it already.
+/// Returns the file called `name`, or 304 if the browser has it already.
 ///
 /// # Errors
 /// 404 for an unknown name.

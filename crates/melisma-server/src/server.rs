@@ -25,16 +25,16 @@ use crate::upstream::Upstream;
 /// How often a draining server looks whether its connections have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 
-/// What a server is started with.
+/// Settings of a server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens; port 0 takes any free port.
+    /// Address to listen on; port 0 takes any free port.
     pub address: SocketAddr,
-    /// Who may ask.
+    /// Authentication and allowed hosts.
     pub guard: Guard,
-    /// Bounds on clients.
+    /// Limits on the clients.
     pub limits: Limits,
-    /// Where events go.
+    /// Log of events.
     pub log: Log,
     /// Threads for connections.
     pub threads: usize,
@@ -94,7 +94,7 @@ impl Server {
         Ok(Self { runtime, listener, address, app, stop: Stopper { stop: Arc::new(stop) }, threads })
     }
 
-    /// The address that it got.
+    /// Returns the address that it got.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -140,9 +140,9 @@ impl Server {
     }
 }
 
-/// Measures what the server can do, and loads what it needs.
+/// Measures the capacity of the server and loads its model.
 fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
-    // Nobody else sets the two.
+    // These are the only calls of `set`.
     let _ = app.synth_pool.set(SynthPool::start(threads, app.limits.listeners)?);
     let _ = app.decoder.set(load(&app.metrics)?);
     Ok(())

@@ -1,4 +1,4 @@
-//! Who may ask, and what becomes of clients that are slow, too many or malicious.
+//! Authentication, and what becomes of clients that are slow, too many or malicious.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod client;

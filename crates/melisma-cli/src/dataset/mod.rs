@@ -70,7 +70,7 @@ fn lines_info(session: &Session, path: &Path) -> Result<()> {
     session.print(HOST, text, json)
 }
 
-/// One attribute per line.
+/// Returns one attribute per line.
 fn shown(attributes: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
         let line = format!("{name}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
@@ -79,7 +79,7 @@ fn shown(attributes: &Map<String, Value>) -> String {
     attributes.iter().map(line).collect()
 }
 
-/// The budget of commands that use no device.
+/// Returns the budget of commands that use no device.
 fn host_budget(session: &Session) -> Result<Budget> {
     Ok(memory::budget(session.config.memory_limit.value, &Device::cpu()?))
 }

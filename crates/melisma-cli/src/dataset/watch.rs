@@ -83,7 +83,7 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     }
 }
 
-/// Builds, with a progress bar if somebody is watching.
+/// Builds, with a progress bar on a terminal.
 pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
     let counters = Counters::default();
     if !session.has_audience() {

@@ -58,14 +58,14 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.print(&codec.device, || report.text(), report.json(&args.model))
 }
 
-/// Memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
+/// Returns the memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
 /// engine. A model that cannot be read counts as 0, because opening it fails later.
 fn needed(model: &str, device: &Device) -> Needed {
     let engine = Config::open(model).map(|config| Engine::needed(&config, device, 1)).unwrap_or_default();
     Needed { host: loaded_bytes(model) + engine.host + flow::UNDECIDED_BYTES, ..engine }
 }
 
-/// The format that the name of the output asks for. A pipe and a name without a suffix get WAV.
+/// Returns the format that the name of the output asks for. A pipe and a name without a suffix get WAV.
 fn audio_format(args: &DecodeArgs) -> Result<audio::Format> {
     let samples = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
     match args.output.extension() {
@@ -99,7 +99,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     })
 }
 
-/// The rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
+/// Returns the rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
 /// FP32.
 pub fn rounding(session: &Session) -> Result<Rounding> {
     let precision = Policy::new(&session.config).precision;

@@ -57,7 +57,7 @@ impl Output {
         Ok(Self::Stdout(io::stdout()))
     }
 
-    /// Whether the header can be rewritten.
+    /// Returns whether the header can be rewritten.
     pub fn is_seekable(&self) -> bool {
         matches!(self, Self::File(file) if file.is_seekable())
     }
@@ -171,7 +171,7 @@ impl State {
     }
 }
 
-/// `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
+/// Returns `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
 pub fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".partial.");

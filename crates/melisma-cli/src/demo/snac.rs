@@ -80,7 +80,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     Ok(Chapter { title, shown: shown.concat(), folded: folded.join("\n") })
 }
 
-/// The spectrogram of a clip at its own rate.
+/// Returns the spectrogram of a clip at its own rate.
 fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
     let mut config = mel::Config::preset("builder")?;
     config.sample_rate = clip.sample_rate;

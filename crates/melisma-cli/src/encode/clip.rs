@@ -87,7 +87,7 @@ struct Need<'a> {
 }
 
 impl Need<'_> {
-    /// Memory for the weights, the engines, the samples, and the codes of a list.
+    /// Returns the memory for the weights, the engines, the samples, and the codes of a list.
     fn on(&self, device: &Device) -> Result<Needed> {
         let Self { args, format, config, stream, waiting } = self;
         let mut needed = EncodeEngine::needed(config, device, 1);

@@ -167,7 +167,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Samples that are encoded at once, of an input of `n_samples`, if known.
+/// Returns the samples that are encoded at once, of an input of `n_samples`, if known.
 fn piece_len(chunk: Option<usize>, n_samples: Option<u64>, frame_len: usize) -> usize {
     match (chunk, n_samples) {
         (Some(frames), _) => frames * frame_len,
@@ -177,7 +177,7 @@ fn piece_len(chunk: Option<usize>, n_samples: Option<u64>, frame_len: usize) -> 
     }
 }
 
-/// Bytes of the samples that wait for a whole piece and of a piece that is encoded, besides those of
+/// Returns the bytes of the samples that wait for a whole piece and of a piece that is encoded, besides those of
 /// the stream itself.
 pub fn waiting_bytes(chunk: Option<usize>, input: &Stream, frame_len: usize) -> u64 {
     let piece = piece_len(chunk, input.n_samples(), frame_len) as u64;

@@ -31,7 +31,7 @@ impl Report<'_> {
         self.outcome.n_frames * slots(self.codec.model.config()).len() as u64
     }
 
-    /// The signal-to-noise ratio and the limit, if the ratio is below it. Silence has no ratio.
+    /// Returns the signal-to-noise ratio and the limit, if the ratio is below it. Silence has no ratio.
     pub fn missed_snr(&self) -> Option<(f64, f64)> {
         let snr_db = self.outcome.fidelity.and_then(|fidelity| fidelity.snr_db);
         snr_db.zip(self.min_snr_db).filter(|(snr_db, least)| snr_db < least)

@@ -26,7 +26,7 @@ pub enum List {
 }
 
 impl TokenFormat {
-    /// The format for `path` with `--format`.
+    /// Returns the format for `path` with `--format`.
     pub fn choose(path: &Path, format: Format) -> Result<Self> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         let by_suffix = match suffix.as_deref() {
@@ -40,7 +40,7 @@ impl TokenFormat {
         let list = by_suffix.filter(|format| matches!(format, Self::List(_)));
         match format {
             Format::Auto => by_suffix.ok_or_else(|| {
-                Error::invalid(format!("{}: its suffix does not say how to write tokens", path.display()))
+                Error::invalid(format!("{}: unknown output suffix", path.display()))
                     .with_hint("name it .txt, .json, .npy or .safetensors, or use --format")
             }),
             Format::Orpheus | Format::Ids if list.is_some() => {
@@ -61,7 +61,7 @@ impl TokenFormat {
         }
     }
 
-    /// The most bytes of memory that each code takes until the end.
+    /// Returns the most bytes of memory that each code takes until the end.
     pub fn code_bytes(self) -> u64 {
         match self {
             Self::Text(_) => 0,

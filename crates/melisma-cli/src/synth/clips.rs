@@ -86,7 +86,7 @@ fn make(session: &Session, clips: &Clips, (device, sample): (&Device, &Clip), pa
     Ok(total)
 }
 
-/// The number of rendering threads that fit under the memory limit, and the reservation for them
+/// Returns the number of rendering threads that fit under the memory limit, and the reservation for them
 /// and the waiting clips.
 fn threads(session: &Session, clips: &Clips, device: &Device, sample: &Clip) -> Result<(usize, Reservation)> {
     let wanted = match device {

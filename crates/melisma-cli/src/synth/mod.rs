@@ -118,7 +118,7 @@ impl Rendered {
         }
     }
 
-    /// Why the requested loudness is not reached.
+    /// Returns why the requested loudness is not reached.
     fn obstacle(&self) -> String {
         if self.level.is_limited {
             "the limiter holds peaks at -1 dBTP".to_owned()

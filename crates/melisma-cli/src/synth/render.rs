@@ -73,7 +73,7 @@ impl RenderRequest {
         Ok(made.into_iter().map(Arc::new).collect())
     }
 
-    /// The gain for the requested loudness.
+    /// Returns the gain for the requested loudness.
     fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
         let Some(target) = self.loudness else { return Ok(Level::UNCHANGED) };
         let _span = tracing::info_span!("level").entered();
@@ -96,7 +96,7 @@ impl RenderRequest {
         paths.iter().try_for_each(|path| output::refuse_input(path))?;
         match paths.into_iter().find(|path| path.symlink_metadata().is_ok()) {
             Some(path) if self.layout.existing == Existing::Refuse => {
-                Err(Error::invalid(format!("{}: the file already exists", path.display()))
+                Err(Error::invalid(format!("{}: the file exists already", path.display()))
                     .with_hint(Remedy::Replace)
                     .or_hint("choose another folder"))
             }

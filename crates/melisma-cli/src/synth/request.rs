@@ -42,7 +42,7 @@ impl RenderRequest {
         })
     }
 
-    /// The part of a score to record.
+    /// Returns the part of a score to record.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
         self.setup(1.0).take(score)
     }
@@ -54,7 +54,7 @@ impl RenderRequest {
     }
 }
 
-/// The requested loudness.
+/// Returns the requested loudness.
 pub fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
     match args.loudness.as_str() {
         "off" => Ok(None),

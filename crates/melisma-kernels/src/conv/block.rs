@@ -135,7 +135,7 @@ impl Layout {
         let planes_len = plane_len.saturating_mul(self.n_planes()).saturating_add(MAX_WIDTH);
         if u32::try_from(planes_len).is_err() {
             return Err(Error::unsupported(format!(
-                "conv: a block of {rows} x {columns} needs {planes_len} floats, more than 32 bits can count"
+                "conv: {rows} x {columns} is too large a block: {planes_len} floats"
             )));
         }
         Ok(Blocks { rows, columns, counts, pitch, plane_len, planes_len })

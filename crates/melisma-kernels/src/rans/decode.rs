@@ -121,11 +121,7 @@ impl Decoder {
         let _span = tracing::info_span!("rans decode", bytes = (record.len() + out.len()) as u64).entered();
         let width = split.width();
         if out.len() > MAX_TILE_LEN || !out.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!(
-                "a tile of {} bytes is too long, or not a multiple of its {width}-byte elements",
-                out.len()
-            ))
-            .into());
+            return Err(Error::invalid(format!("a tile cannot have {} bytes of {width} each", out.len())).into());
         }
         if record.len() != tile.len as usize {
             let message = format!("a record of {} bytes, the index says {}", record.len(), tile.len);

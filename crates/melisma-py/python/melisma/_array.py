@@ -21,7 +21,7 @@ class TorchLike(Protocol):
     """A torch tensor, known by a method that arrays lack."""
 
     def detach(self) -> Any:
-        """Its values, apart from any graph."""
+        """Returns the values, apart from any graph."""
 
 
 TorchT = TypeVar("TorchT", bound=TorchLike)
@@ -38,7 +38,7 @@ def value_error(message: str, hint: str | None = None) -> MelismaValueError:
 
 
 def optional(name: str, package: str | None = None) -> Any:
-    """A module that need not be installed; `package` is what pip calls it."""
+    """Returns a module that need not be installed; `package` is what pip calls it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -53,7 +53,7 @@ def is_torch(value: object) -> bool:
 
 
 def as_numpy(value: ArrayLike) -> npt.NDArray[Any]:
-    """The array of `value`, without a copy where its memory is the host's."""
+    """Returns the array of `value`, without a copy where its memory is the host's."""
     if isinstance(value, numpy.ndarray):
         return value
     if is_torch(value):
@@ -78,7 +78,7 @@ def _from_dlpack(value: Any) -> npt.NDArray[Any]:
 
 
 def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """The memory of `out` as an array, never a copy of it. It must not overlap the inputs."""
+    """Returns the memory of `out` as an array, never a copy of it. It must not overlap the inputs."""
     if out is None:
         return None
     if is_torch(out):
@@ -104,7 +104,7 @@ def like(value: object, array: npt.NDArray[Any]) -> Any:
 
 
 def in_order(array: npt.NDArray[Any]) -> bool:
-    """Whether its elements lie in C order, each at an address that fits its size."""
+    """Returns whether its elements lie in C order, each at an address that fits its size."""
     flags = array.flags
     return flags.c_contiguous and flags.aligned
 
@@ -138,14 +138,14 @@ def integers(value: ArrayLike, what: str = "codes") -> Integers:
 
 
 def mapping(value: Any, what: str) -> Mapping[Any, Any]:
-    """A dict, or what behaves as one."""
+    """Returns a dict, or what behaves as one."""
     if not isinstance(value, Mapping):
         raise value_error(f"{what}: {type(value).__name__} is not a dict")
     return value
 
 
 def rate(value: object, what: str = "sample_rate") -> int:
-    """A rate in Hz."""
+    """Returns a rate in Hz."""
     if isinstance(value, bool) or not isinstance(value, int | numpy.integer) or not 0 < value < 2**32:
         raise value_error(f"{what} is {value!r}", "give an int, in Hz, as in 24000")
     return int(value)

@@ -68,19 +68,19 @@ def numpy_type(name: str) -> npt.DTypeLike:
 
 
 def torch_name(name: str) -> str:
-    """The name that numpy and torch have for a safetensors type."""
+    """Returns the name that numpy and torch have for a safetensors type."""
     if name not in KINDS:
         raise value_error(f"numpy and torch have no element type {name}", "`melisma unpack` restores the file")
     return KINDS[name]
 
 
 def width(name: str) -> int:
-    """Bytes of an element of a safetensors type."""
+    """Returns the bytes of an element of a safetensors type."""
     return WIDTHS.get(name) or numpy.dtype(torch_name(name)).itemsize
 
 
 def out_bytes(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]:
-    """The bytes of `out`, an array or tensor of this safetensors type and shape in C order."""
+    """Returns the bytes of `out`, an array or tensor of this safetensors type and shape in C order."""
     if is_torch(out):
         fits = out.device.type == "cpu" and out.is_contiguous()
         kind, found = str(out.dtype).removeprefix("torch."), list(out.shape)
@@ -97,7 +97,7 @@ def out_bytes(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]
 
 
 def from_bytes(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework: str) -> Any:
-    """The array or tensor of these bytes, without a copy."""
+    """Returns the array or tensor of these bytes, without a copy."""
     if framework == "np":
         return data.view(numpy_type(name)).reshape(shape)
     torch = optional("torch")
@@ -107,7 +107,7 @@ def from_bytes(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], fram
 
 
 def framework_of(name: str | None) -> str:
-    """`np` or `pt`; None is torch if it is imported."""
+    """Returns `np` or `pt`; None is torch if it is imported."""
     if name is None:
         return "pt" if "torch" in sys.modules else "np"
     if name in ("np", "numpy"):

@@ -97,7 +97,7 @@ Feature: TypeAlias = Mel | Tokens
 
 
 def builder(feature: Feature, place: Place) -> _melisma._Builder:
-    """A feature with its model loaded, for many shards."""
+    """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         return _melisma._Builder.mel(place, feature.preset, feature.values, segments)
@@ -115,7 +115,7 @@ _TOKENS = ("model", *_TABLE, "verify_audio", "min_snr")
 
 
 def as_feature(feature: Feature | str | None, old: dict[str, Any], caller: str) -> Feature:
-    """The feature of a call, which may have the arguments of one as its own: `feature="tokens", model=...`."""
+    """Returns the feature of a call, which may have the arguments of one as its own: `feature="tokens", model=...`."""
     if feature is None and not old:
         return Mel()
     if isinstance(feature, Mel | Tokens):
@@ -135,7 +135,7 @@ def as_feature(feature: Feature | str | None, old: dict[str, Any], caller: str) 
 
 
 def _used(result: Feature, old: dict[str, Any]) -> set[str]:
-    """The arguments that belong to the feature: those of the other one were ignored."""
+    """Returns the arguments that belong to the feature: those of the other one were ignored."""
     return old.keys() - set(_TOKENS if isinstance(result, Mel) else _MEL)
 
 

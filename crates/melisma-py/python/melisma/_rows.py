@@ -42,7 +42,7 @@ class Dataset(Sequence[Any]):
             self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
 
     def _checked_length(self) -> int:
-        """The number of rows, in a file that has the columns of a dataset."""
+        """Returns the number of rows, in a file that has the columns of a dataset."""
         for name, n_axes in (_TOKENS if self._is_tokens else _SPECTROGRAMS).items():
             if name not in self._places:
                 raise value_error(f"{self._path} is not a dataset: it has no column `{name}`", "melisma.dataset.build makes one")
@@ -68,7 +68,7 @@ class Dataset(Sequence[Any]):
         return list(self._places)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column, mapped from the file. Changes to it stay in this process.
+        """Returns a column, mapped from the file. Changes to it stay in this process.
 
         Args:
             name: One of `columns`.
@@ -95,7 +95,7 @@ class Dataset(Sequence[Any]):
         return self.column("status")
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Returns the number of rows."""
         return int(self._length)
 
     @overload
@@ -103,7 +103,7 @@ class Dataset(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: Any) -> Any:
-        """One row, or a list of rows for a slice.
+        """Returns one row, or a list of rows for a slice.
 
         Args:
             index: The number of a row, from the end if it is negative, or a slice.
@@ -139,7 +139,7 @@ class Dataset(Sequence[Any]):
         return codes, bytes(text).decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[Any]:
-        """Every row."""
+        """Returns every row."""
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -178,7 +178,7 @@ class Rows(list[Any]):
 
 
 def collate(rows: Rows) -> Any:
-    """The `collate_fn` for a loader of spectrograms.
+    """Returns the `collate_fn` for a loader of spectrograms.
 
     Workers read the rows but send only their numbers. The process that trains copies them from its own map of the file,
     which shares the workers' pages, so that no batch passes through a pipe or shared memory.

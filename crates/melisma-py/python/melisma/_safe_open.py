@@ -82,7 +82,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         self._file = None
 
     def keys(self) -> list[str]:
-        """The names of all tensors.
+        """Returns the names of all tensors.
 
         Returns:
             The names, sorted.
@@ -90,7 +90,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         return sorted(self._tensors)
 
     def offset_keys(self) -> list[str]:
-        """The names of all tensors.
+        """Returns the names of all tensors.
 
         Returns:
             The names in the order of the file.
@@ -98,7 +98,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         return list(self._tensors)
 
     def metadata(self) -> dict[str, str] | None:
-        """The strings that are stored with the tensors.
+        """Returns the strings that are stored with the tensors.
 
         Returns:
             The strings by name, or None if there are none.
@@ -125,7 +125,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
             return loaded
 
     def get_slice(self, name: str) -> "Slice[_Loaded]":
-        """A tensor that is read when it is indexed.
+        """Returns a tensor that is read when it is indexed.
 
         Args:
             name: One of `keys()`.
@@ -156,7 +156,7 @@ class Slice(Generic[_Loaded]):
         self._file, self._name, self._dtype, self._shape = file, name, dtype, shape
 
     def get_shape(self) -> list[int]:
-        """The tensor's shape.
+        """Returns the tensor's shape.
 
         Returns:
             The lengths of its axes.
@@ -164,7 +164,7 @@ class Slice(Generic[_Loaded]):
         return list(self._shape)
 
     def get_dtype(self) -> str:
-        """The tensor's type.
+        """Returns the tensor's type.
 
         Returns:
             Its name in safetensors, as in "BF16".
@@ -203,7 +203,7 @@ class Slice(Generic[_Loaded]):
 
 
 def _parts(index: Any, n_axes: int) -> list[Any] | None:
-    """An integer or a slice for each axis, or None for an index of another kind."""
+    """Returns an integer or a slice for each axis, or None for an index of another kind."""
     parts = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(part, bool) or not isinstance(part, int | slice | numpy.integer | EllipsisType) for part in parts):
         return None
@@ -216,7 +216,7 @@ def _parts(index: Any, n_axes: int) -> list[Any] | None:
 
 
 def _window(part: Any, extent: int) -> tuple[int, int, Any]:
-    """The first and last place that an index touches, and the index from the first on."""
+    """Returns the first and last place that an index touches, and the index from the first on."""
     if not isinstance(part, slice):
         at = int(part) + extent if part < 0 else int(part)
         if not 0 <= at < extent:

@@ -15,7 +15,7 @@ Codes: TypeAlias = ArrayLike
 
 
 def as_codes(codes: Codes) -> Integers | list[Integers]:
-    """Codes as the native part takes them: frames with two axes, or levels with one each."""
+    """Returns the codes as the native part takes them: frames with two axes, or levels with one each."""
     if isinstance(codes, list | tuple):
         if len(codes) == 0:
             raise value_error("codes need at least one level", "give frames [n, slots], or one array for each level")

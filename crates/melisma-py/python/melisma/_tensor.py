@@ -142,7 +142,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
 
 
 def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator that converts the arrays and tensors among the arguments by the settings.
+    """Returns a decorator that converts the arrays and tensors among the arguments by the settings.
 
     Args:
         config: As for `TensorOptimizer`.
@@ -218,7 +218,7 @@ class MemoryTracker(_melisma.MemoryTracker):
     """
 
     def get_memory_summary(self) -> str:
-        """The table of everything, as it is now.
+        """Returns the table of everything, as it is now.
 
         Returns:
             The table as text.

@@ -85,7 +85,7 @@ def write(
 
 
 def _channels(samples: ArrayLike) -> Floats:
-    """Samples as [channels, samples]."""
+    """Returns the samples as [channels, samples]."""
     array = floats(samples)
     if array.ndim == 1:
         array = array[None]
@@ -127,7 +127,7 @@ def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: ArrayLike
 
 
 def _rows(out: Any, shape: tuple[int, ...]) -> Any:
-    """`out` with one axis before the last."""
+    """Returns `out` with one axis before the last."""
     if out is None:
         return None
     if out.shape != shape or not out.flags.c_contiguous:

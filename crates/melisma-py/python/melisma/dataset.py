@@ -117,7 +117,7 @@ def build(
 
 
 def _index_of(shard: tuple[int, int]) -> tuple[int, int]:
-    """A shard counted from 0, and how many there are."""
+    """Returns a shard counted from 0, and how many there are."""
     is_pair = isinstance(shard, tuple | list) and len(shard) == 2
     if not is_pair or any(isinstance(part, bool) or not isinstance(part, int | numpy.integer) for part in shard):
         raise value_error(f"shard is {shard!r}", "use (number, count), as in (3, 8)")
@@ -154,7 +154,7 @@ def merge(
 
 
 def _progress_callback(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:
-    """What to call with (done, total), and a bar to close."""
+    """Returns what to call with (done, total), and a bar to close."""
     if progress is False:
         return None, None
     if callable(progress):

@@ -30,7 +30,7 @@ _TAKEN = (numpy.dtype(numpy.float32), numpy.dtype(numpy.int16))
 
 
 def presets() -> dict[str, str]:
-    """The presets of spectrograms.
+    """Returns the presets of spectrograms.
 
     Returns:
         What each gives, by name.
@@ -39,7 +39,7 @@ def presets() -> dict[str, str]:
 
 
 def keys() -> dict[str, str]:
-    """The values of a preset that can be set.
+    """Returns the values of a preset that can be set.
 
     Returns:
         What each means and allows, by name.
@@ -74,7 +74,7 @@ class Transform:
         return self._native.values
 
     def shape(self, n_samples: int) -> tuple[int, int]:
-        """The shape of a spectrogram.
+        """Returns the shape of a spectrogram.
 
         Args:
             n_samples: Samples of the clip.
@@ -91,7 +91,7 @@ class Transform:
     @overload
     def __call__(self, samples: ArrayLike, *, out: None = None) -> npt.NDArray[Any]: ...
     def __call__(self, samples: ArrayLike, *, out: ArrayLike | None = None) -> Any:
-        """The spectrogram of samples at the rate of the settings.
+        """Computes the spectrogram of samples at the rate of the settings.
 
         Args:
             samples: [samples] or [batch, samples]. float32 and int16 in C order are used where they are; others are copied.
@@ -151,7 +151,7 @@ def spectrogram(
     out: ArrayLike | None = None,
     **values: Value,
 ) -> Any:
-    """The mel spectrogram of samples.
+    """Computes the mel spectrogram of samples.
 
     Args:
         x: The samples, [samples] or [batch, samples].

@@ -88,7 +88,7 @@ class Session(_melisma.Session):
         return super().__new__(cls, path_of(path), optimizer, precision=precision, tolerance=tolerance, engine=engine)
 
     def get_inputs(self) -> list[NodeArg]:
-        """The inputs of the model.
+        """Returns the inputs of the model.
 
         Returns:
             Name, type and shape of each.
@@ -96,7 +96,7 @@ class Session(_melisma.Session):
         return [NodeArg(*port) for port in self._inputs()]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The outputs of the model.
+        """Returns the outputs of the model.
 
         Returns:
             Name, type and shape of each.

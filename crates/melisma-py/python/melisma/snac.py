@@ -110,7 +110,7 @@ class Decoder(_melisma.Codec):
     def stream(
         self, *, noise: int | None = 0, format: Literal["auto", "orpheus", "ids"] = "auto"
     ) -> "StreamDecoder":
-        """A stream: samples leave as soon as no later frame can change them.
+        """Returns a stream: samples leave as soon as no later frame can change them.
 
         Args:
             noise: As for `decode`.
@@ -222,7 +222,7 @@ class Encoder(_melisma.Codec):
         return self._encode([self._at_rate(samples, sample_rate) for samples in clips])
 
     def to_text(self, codes: Codes, *, format: Literal["orpheus", "ids"] = "orpheus") -> str:
-        """The text of codes, as language models write them.
+        """Returns the text of codes, as language models write them.
 
         Args:
             codes: Frames [n, slots], or one array for each level.
@@ -234,7 +234,7 @@ class Encoder(_melisma.Codec):
         return self._text(as_codes(codes), format)
 
     def stream(self) -> "StreamEncoder":
-        """A stream: codes leave as soon as no later sample can change them.
+        """Returns a stream: codes leave as soon as no later sample can change them.
 
         Returns:
             The stream, at its start.

@@ -95,7 +95,7 @@ class Score:
     controls: list[Control] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The score as a dict.
+        """Returns the score as a dict.
 
         Returns:
             The fields as `melisma synth` reads them from JSON.
@@ -104,7 +104,7 @@ class Score:
 
     @classmethod
     def from_dict(cls, score: Mapping[str, Any]) -> Self:
-        """The score of a dict, checked.
+        """Returns the score of a dict, checked.
 
         Args:
             score: The fields, as `to_dict` gives them.
@@ -130,7 +130,7 @@ class Score:
         return cls._of(_melisma._Score.from_midi(file))
 
     def to_midi(self, path: StrPath | None = None) -> bytes:
-        """The score as a MIDI file.
+        """Returns the score as a MIDI file.
 
         Args:
             path: Where to write it; None writes no file.
@@ -177,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 
 def presets() -> dict[str, str]:
-    """The presets of generated music.
+    """Returns the presets of generated music.
 
     Returns:
         What each is, by name.
@@ -186,7 +186,7 @@ def presets() -> dict[str, str]:
 
 
 def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
-    """A generated piece: the same preset, length and seed give the same notes everywhere.
+    """Composes a piece: the same preset, length and seed give the same notes everywhere.
 
     Args:
         preset: A name of `presets()`.
@@ -225,7 +225,7 @@ def render(
     device: str = "cpu",
     out: ArrayLike | None = None,
 ) -> Any:
-    """The samples of a score. True peaks stay at or below -1 dBTP.
+    """Renders the samples of a score. True peaks stay at or below -1 dBTP.
 
     Args:
         score: A `Score`, a dict of its fields, or `"preset:NAME"`.

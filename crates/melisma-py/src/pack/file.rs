@@ -103,7 +103,7 @@ pub fn decompress(py: Python<'_>, blob: &[u8], mut out: PyReadwriteArray1<'_, u8
 fn only(header: &Header) -> Result<&TensorEntry> {
     match &header.tensors[..] {
         [entry] => Ok(entry),
-        tensors => Err(Error::invalid(format!("expected one packed tensor, found a file with {}", tensors.len()))
+        tensors => Err(Error::invalid(format!("expected one packed tensor, found {}", tensors.len()))
             .with_hint("melisma.pack.load_file reads it from a file")),
     }
 }

@@ -57,13 +57,13 @@ pub struct Setup<'a> {
     pub budget: &'a Budget,
     /// Size and precision of its engine.
     pub options: EngineOptions,
-    /// What the device can do, if it is known; else it is measured.
+    /// Capacity of the device; measured if `None`.
     pub capacity: Option<Capacity>,
     /// Where it reports times.
     pub metrics: Arc<Metrics>,
 }
 
-/// What the batcher's thread and its clients share.
+/// State shared by the batcher's thread and its clients.
 #[derive(Debug)]
 struct Shared<E: StepEngine> {
     state: Mutex<State<E>>,
@@ -91,10 +91,10 @@ struct Frame<F> {
     arrived: Instant,
 }
 
-/// The way back to one client.
+/// The channel to one client.
 #[derive(Debug)]
 struct ClientChannel<C> {
-    /// The first field, so that the place is free before the client sees the end.
+    /// The first field, so that the permit is released before the client sees the end.
     _permit: Permit,
     blocks: mpsc::Sender<Block<C>>,
     /// One permit for each frame that may still wait.
@@ -167,22 +167,22 @@ impl<E: StepEngine> Batcher<E> {
         Some((input, Output::new(Arc::clone(&self.shared), key, received, failure)))
     }
 
-    /// The places for streams.
+    /// Limits the number of streams.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// What the device can do.
+    /// Returns the capacity of the device.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// Frames that wait for their step.
+    /// Returns the frames that wait for their step.
     pub fn queue_depth(&self) -> usize {
         self.shared.lock().schedule.waiting()
     }
 
-    /// What became of all frames so far.
+    /// Returns the counts of all frames so far.
     pub fn account(&self) -> Account {
         self.shared.lock().schedule.account()
     }

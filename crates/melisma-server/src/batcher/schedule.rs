@@ -78,7 +78,7 @@ impl<T> StreamQueue<T> {
 }
 
 impl<T> Schedule<T> {
-    /// A schedule for frames of `period`.
+    /// Creates a schedule for frames of `period`.
     pub fn new(period: Duration) -> Self {
         Self { period, queues: BTreeMap::new(), ready: BTreeSet::new(), account: Account::default() }
     }
@@ -106,7 +106,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Says that a stream has no further frames.
+    /// Marks the end of a stream.
     pub fn end(&mut self, key: Key, now: Duration) {
         let period = self.period;
         self.change(key, |queue| {
@@ -122,7 +122,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Passes over a stream until [`Schedule::unblock`], because its samples have nowhere to go.
+    /// Skips a stream until [`Schedule::unblock`], because its samples have nowhere to go.
     pub fn block(&mut self, key: Key) {
         self.change(key, |queue| queue.is_blocked = true);
     }
@@ -132,7 +132,7 @@ impl<T> Schedule<T> {
         self.change(key, |queue| queue.is_blocked = false);
     }
 
-    /// The next step, of at most `max_frames` frames in all: the most urgent stream, and those that are
+    /// Returns the next step, of at most `max_frames` frames in all: the most urgent stream, and those that are
     /// due at most one period later. A stream that is further ahead would only make the step longer.
     pub fn next(&mut self, max_frames: usize) -> Option<Step<T>> {
         let (due, first) = *self.ready.first()?;
@@ -154,12 +154,12 @@ impl<T> Schedule<T> {
         Some(Step::Frames(keys.into_iter().map(row).collect()))
     }
 
-    /// What became of all frames so far.
+    /// Returns the counts of all frames so far.
     pub fn account(&self) -> Account {
         self.account
     }
 
-    /// Frames that wait.
+    /// Returns the frames that wait.
     pub fn waiting(&self) -> usize {
         self.queues.values().map(|queue| queue.waiting.len()).sum()
     }

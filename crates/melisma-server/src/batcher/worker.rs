@@ -84,7 +84,7 @@ impl<E: StepEngine> Worker<E> {
         Ok(())
     }
 
-    /// Frees the slot of the engine first and the place for a new stream after it.
+    /// Frees the slot of the engine first and the permit after it.
     fn close(&mut self, key: Key) {
         if let Some(live) = self.streams.remove(&key) {
             // It fails only for a stream that has ended, whose slot is free already.
@@ -149,7 +149,7 @@ impl<E: StepEngine> Worker<E> {
     }
 }
 
-/// Also after a panic: no client waits for an engine that is gone.
+/// Fails all streams, also after a panic, so that no client waits for an engine that is gone.
 impl<E: StepEngine> Drop for Worker<E> {
     fn drop(&mut self) {
         let open: Vec<Key> = {

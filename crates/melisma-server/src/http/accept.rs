@@ -135,10 +135,10 @@ async fn serve<F: Future<Output = Reply>>(
         }
         Err(late) => Err(late),
     };
-    // Whoever leaves or takes too long is not waited for, and hyper itself ends what it has answered.
+    // Clients that left or timed out need nothing more, and hyper ends answered connections itself.
     let Ok(First::A(Err(error))) = ended else { return };
     if error.is_parse() {
-        // hyper refused what the gate let through, and has told the client.
+        // hyper refused a head that the gate let through, and has answered the client.
         refuse.bytes(&Failure::invalid("broken_request", "the request is not HTTP/1.1"));
     }
     if error.is_user() {
@@ -165,7 +165,7 @@ fn refuse(socket: TcpStream, options: &AcceptOptions, permit: Option<Permit>) {
     let mut socket = Socket::new(socket, REFUSAL_TIMEOUT, options.refuse.clone(), Arc::new(permit));
     socket.state().gate().refuse(failure);
     tokio::spawn(async move {
-        // Nobody is left to be told.
+        // The client is gone, so an error has no reader.
         let _ = timeout(REFUSAL_TIMEOUT, socket.shutdown()).await;
     });
 }

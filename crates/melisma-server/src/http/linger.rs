@@ -41,6 +41,6 @@ pub async fn linger(state: &SocketState) {
             }
         }
     };
-    // What comes later than that is not waited for.
+    // Later bytes are ignored.
     let _ = timeout(TIME, discarding).await;
 }

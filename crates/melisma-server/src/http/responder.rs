@@ -19,7 +19,7 @@ impl RefusalResponder {
         Self(Arc::new(reply))
     }
 
-    /// The bytes of the answer.
+    /// Returns the bytes of the answer.
     pub fn bytes(&self, failure: &Failure) -> Vec<u8> {
         let (head, body) = (self.0)(failure).into_parts();
         let body = match body {

@@ -41,7 +41,7 @@ pub struct Socket {
 enum End {
     /// It has not begun.
     Open,
-    /// What is left of a refusal.
+    /// The rest of a refusal.
     Refusal(Vec<u8>),
     /// The server's half has ended.
     Linger(Pin<Box<dyn Future<Output = ()> + Send>>),
@@ -66,22 +66,22 @@ pub struct SocketState {
 }
 
 impl SocketState {
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &TcpStream {
         self.socket.as_ref()
     }
 
-    /// The bytes that are not passed on yet.
+    /// Returns the bytes that are not passed on yet.
     pub fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When a byte last moved.
+    /// Returns when a byte last moved.
     pub fn moved(&self) -> Instant {
         self.start + Duration::from_millis(self.moved_ms.load(Relaxed))
     }
 
-    /// Whether bytes wait for the socket to take them.
+    /// Returns whether bytes wait for the socket to take them.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)
     }

@@ -46,7 +46,7 @@ pub struct PlaybackOptions {
 pub struct Lead(Arc<AtomicU32>);
 
 impl Lead {
-    /// A lead of the blocks that fit into `ahead`.
+    /// Creates a lead of the blocks that fit into `ahead`.
     pub fn new(ahead: Duration) -> Self {
         let lead = Self(Arc::default());
         lead.set(ahead);
@@ -224,7 +224,7 @@ impl SynthThread {
     }
 }
 
-/// Seconds that a block of the densest preset takes, on average, with its level.
+/// Returns the seconds that a block of the densest preset takes, on average, with its level.
 fn block_seconds() -> Result<f64> {
     let mut worst = 0.0f64;
     for style in STYLES.iter() {

@@ -66,7 +66,7 @@ impl Player {
         self.n_ahead = n_ahead;
     }
 
-    /// When it next has something to do.
+    /// Returns when it next has something to do.
     pub(super) fn wake(&self) -> Instant {
         self.wake
     }
@@ -95,11 +95,11 @@ impl Player {
 
     /// Sends what was rendered. Returns whether the listener is still there.
     pub(super) fn send(&mut self) -> bool {
-        // There is room: nobody else sends.
+        // The channel has room: this is its only sender.
         self.ready.drain(..).all(|block| self.blocks.try_send(block).is_ok())
     }
 
-    /// The next block; `None` if the composer's notes find no room beside the listener's.
+    /// Returns the next block; `None` if the composer's notes find no room beside the listener's.
     fn next(&mut self) -> Option<RenderedBlock> {
         let notes = self.music.plan().ok()?;
         let block = self.music.next_block().ok()?;

@@ -18,7 +18,7 @@ use crate::http::failure::Failure;
 /// Pieces of a body, or of an answer, that wait.
 const WAITING: usize = 4;
 
-/// What is made of the file.
+/// The kind of work on the file.
 pub(super) struct Kind {
     /// Its name in status and events.
     pub(super) name: &'static str,
@@ -117,7 +117,7 @@ impl Read for Source {
     }
 }
 
-/// An answer on its way.
+/// An answer that is being sent.
 struct Answer {
     app: Arc<App>,
     id: String,

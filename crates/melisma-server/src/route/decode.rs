@@ -29,7 +29,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
 }
 
-/// How the body is written, by its media type.
+/// Returns how the body is written, by its media type.
 fn token_format(headers: &HeaderMap) -> Result<tokens::Format, Failure> {
     let media_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     let media_type = media_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_lowercase());

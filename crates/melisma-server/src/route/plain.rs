@@ -1,4 +1,4 @@
-//! Routes whose answer is there at once.
+//! Routes that answer at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::websocket::{Incoming, Message, Outgoing, Writer, handshake};
 /// The time between two reports of the status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// An answer of the given media type.
+/// Returns an answer of the given media type.
 pub(super) fn reply(media_type: &'static str, bytes: impl Into<hyper::body::Bytes>) -> Reply {
     let mut reply = Response::new(Body::from(bytes));
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -92,7 +92,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     Ok(reply("text/plain; version=0.0.4", app.metrics.text(&gauges)))
 }
 
-/// One report, or one each second over a WebSocket.
+/// Returns one report, or one each second over a WebSocket.
 pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Failure> {
     if call.request.method() == Method::HEAD || !handshake::is_asked(call.request.headers()) {
         return Ok(json_reply(&report(app)));

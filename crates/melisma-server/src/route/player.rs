@@ -38,7 +38,7 @@ impl Feed {
         Self { task: tokio::spawn(feed) }
     }
 
-    /// The first audio that has bytes, or all of it.
+    /// Returns the first audio that has bytes, or all of it.
     async fn first(&mut self, mut output: Output, player: &mut Player) -> Result<(Encoded, Output), Failure> {
         let mut first = Encoded::default();
         let failed = loop {
@@ -136,7 +136,7 @@ impl From<melisma::Error> for Fault {
     }
 }
 
-/// What an answer is made of.
+/// The parts of an answer.
 pub(super) struct Play {
     pub(super) app: Arc<App>,
     pub(super) id: String,
@@ -262,7 +262,7 @@ impl Player {
         Ok(self.pieces.finish(trailers).await?)
     }
 
-    /// Tells a client that can be told why its audio ends; any other answer is cut off.
+    /// Sends the reason as an event where the format has events; aborts any other answer.
     async fn fail(self, failure: Failure) -> Fault {
         if let Some(event) = self.packaging.failure(&failure) {
             // A client that has left does not hear it.
@@ -308,7 +308,7 @@ impl Player {
     }
 }
 
-/// The time that samples play.
+/// Returns the time that samples play.
 pub(super) fn seconds(n_samples: u64, layout: Layout) -> Duration {
     Duration::from_secs_f64(n_samples as f64 / f64::from(layout.sample_rate))
 }

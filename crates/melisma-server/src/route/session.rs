@@ -1,4 +1,4 @@
-//! What all WebSockets of streams have in common: signs of life, errors, and the end.
+//! Sessions of streams over WebSockets: pings, errors and the close.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::http::accept::Connection;
 use crate::http::failure::Failure;
 use crate::websocket::{End, Incoming, Message, Outgoing, Writer};
 
-/// Signs of life that a client may miss.
+/// Pings that a client may miss.
 const MISSED_PINGS: u32 = 3;
 
 /// Why a stream ends before its time.
@@ -28,7 +28,7 @@ pub(super) enum Fault {
     Slow,
     /// The server drains.
     Draining,
-    /// Anything that the client is told.
+    /// An error that is reported to the client.
     Reported(Failure),
 }
 
@@ -44,7 +44,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// The server's side of a conversation.
+/// The sending side of a session.
 pub(super) struct Session {
     pub(super) app: Arc<App>,
     pub(super) id: String,
@@ -54,14 +54,14 @@ pub(super) struct Session {
     _connection: Connection,
 }
 
-/// The client's side.
+/// The receiving side of a session.
 pub(super) struct MessageReceiver {
     incoming: Incoming<ReadHalf<TokioIo<Upgraded>>>,
     n_silent: u32,
 }
 
 impl Session {
-    /// Begins when the connection is upgraded; `None` if the client has left by then.
+    /// Waits for the upgrade of the connection; returns `None` if the client has left by then.
     pub(super) async fn begin(app: Arc<App>, mut call: Call) -> Option<(Self, MessageReceiver)> {
         let upgraded = hyper::upgrade::on::<&mut hyper::Request<Upload>>(&mut call.request).await.ok()?;
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
@@ -81,7 +81,7 @@ impl Session {
         self.outgoing.send(message).await.map_err(|_| Fault::Slow)
     }
 
-    /// The next text. Pings are answered, and a silent client is asked for a sign of life.
+    /// Returns the next text. Answers pings, and pings a silent client.
     pub(super) async fn next_text(&self, receiver: &mut MessageReceiver) -> Result<String, Fault> {
         loop {
             let message = match timeout(self.app.limits.ping, receiver.incoming.next()).await {

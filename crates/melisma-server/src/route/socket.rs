@@ -58,12 +58,12 @@ struct Client {
     session: Session,
     layout: Layout,
     format: SampleFormat,
-    /// The account of the tokens, once they have ended.
+    /// The counts of the tokens, once they have ended.
     ledger: Mutex<Option<Ledger>>,
 }
 
 impl Client {
-    /// Reads tokens until the client says that they end, and then only signs of life.
+    /// Reads tokens until the client ends them, and then only pings and pongs.
     async fn listen(&self, mut receiver: MessageReceiver, intake: Intake) -> Fault {
         let mut intake = Some(intake);
         loop {
@@ -142,7 +142,7 @@ impl Client {
     }
 }
 
-/// The type of a message that is not tokens: an object with a text `type`.
+/// Returns the type of a message that is not tokens: an object with a text `type`.
 fn control(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;

@@ -112,13 +112,13 @@ impl Speaker {
     }
 }
 
-/// How an input ended, which is counted and logged when this is dropped.
+/// The outcome of an input, counted and logged when it is dropped.
 struct Outcome {
     app: Arc<App>,
     id: String,
     start: Instant,
     name: &'static str,
-    /// The upstream's words.
+    /// The message of the upstream.
     detail: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl Drop for Outcome {
     }
 }
 
-/// Tokens that do not fit the decoder are the upstream's fault, not the client's.
+/// Returns the tokens that do not fit the decoder are the upstream's fault, not the client's.
 fn blame(failure: Failure) -> Failure {
     match failure.status.is_client_error() {
         true => fault::garbage("its tokens do not fit the codec")
@@ -143,7 +143,7 @@ fn blame(failure: Failure) -> Failure {
     }
 }
 
-/// Looks for a model that never ends, says nothing, or repeats itself.
+/// Detects a model that never ends, sends no audio, or repeats itself.
 struct RunawayDetector {
     limits: Limits,
     repeats: CycleDetector,
@@ -181,7 +181,7 @@ impl RunawayDetector {
         }
     }
 
-    /// A piece has ended.
+    /// Notes the end of a piece.
     fn end(&mut self, n_tokens: u64) -> Result<(), Failure> {
         self.n_before = n_tokens;
         match std::mem::take(&mut self.has_frames) {

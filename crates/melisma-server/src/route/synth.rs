@@ -38,7 +38,7 @@ const MAX_NOTE_SECONDS: f64 = 600.0;
 const AHEAD_MS: std::ops::RangeInclusive<u32> = 10..=500;
 const DEFAULT_AHEAD_MS: u32 = 100;
 
-/// What a listener says.
+/// A message of a listener.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum ListenerMessage {
@@ -50,7 +50,7 @@ enum ListenerMessage {
     Stop {},
 }
 
-/// Joins the band, and then opens the WebSocket: a listener that is refused sees a plain status. So does
+/// Joins the pool, and then opens the WebSocket: a listener that is refused sees a plain status. So does
 /// a plain request, because browsers do not tell pages why a WebSocket was refused.
 pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
@@ -63,7 +63,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let synth_pool = app.synth_pool()?;
     let is_full = synth_pool.admission().is_full();
     let limit = synth_pool.admission().limit();
-    let full = || Failure::busy("full", format!("{limit} of {limit} places for listeners are taken"));
+    let full = || Failure::busy("full", format!("all {limit} listener slots are in use"));
     let accepted = handshake::accept(&call.request).map_err(|plain| if is_full { full() } else { plain })?;
     let lead = Lead::new(Duration::from_millis(ahead_ms.unwrap_or(DEFAULT_AHEAD_MS).into()));
     let blocks = synth_pool.join(music, PlaybackOptions { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
@@ -93,7 +93,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Obeys the listener; `stop` is sent when it asks for the end.
+    /// Handles the messages of the listener; sends `stop` when it asks for the end.
     async fn listen(&self, mut receiver: MessageReceiver, stop: oneshot::Sender<()>) -> Fault {
         let (mut stop, mut n_notes) = (Some(stop), 0);
         loop {
@@ -202,7 +202,7 @@ impl Listener {
     }
 }
 
-/// What follows a message.
+/// How to continue after a message.
 enum AfterMessage {
     Play,
     Stop,

@@ -16,7 +16,7 @@ pub(crate) struct CycleDetector {
 }
 
 impl CycleDetector {
-    /// A watch that allows fewer than `limit` frames that repeat those before.
+    /// Creates a watch that allows fewer than `limit` frames that repeat those before.
     pub(crate) fn new(limit: usize) -> Self {
         Self { past: VecDeque::new(), runs: [0; MAX_PERIOD], limit }
     }

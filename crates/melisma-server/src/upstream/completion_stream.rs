@@ -15,7 +15,7 @@ use crate::http::failure::Failure;
 const WAITING: usize = 256;
 const WAITING_BYTES: usize = 64 << 10;
 
-/// What the upstream says.
+/// An event of the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionEvent {
     /// Text with audio tokens in it.
@@ -27,7 +27,7 @@ pub enum CompletionEvent {
     },
 }
 
-/// The upstream's words for all pieces of an input. Dropping it ends the requests.
+/// The completions of all pieces of an input. Dropping it ends the requests.
 #[derive(Debug)]
 pub struct CompletionStream {
     upstream: Arc<Upstream>,
@@ -52,7 +52,7 @@ impl CompletionStream {
         Self { upstream, bodies, current: None, ahead: None, deadline }
     }
 
-    /// What is said next, or `None` after the end of the last piece.
+    /// Returns the next event, or `None` after the end of the last piece.
     ///
     /// # Errors
     /// The upstream fails or is too slow. A piece that was sent ahead is slow only once it is its turn.
@@ -86,7 +86,7 @@ impl CompletionStream {
         let (upstream, mut task) = (Arc::clone(&self.upstream), JoinSet::new());
         task.spawn(async move {
             if let Err(failure) = forward(&upstream, body, &sender).await {
-                // A piece that nobody waits for has ended already.
+                // The receiver of the piece may be gone.
                 let _ = sender.send(Err(failure)).await;
             }
         });
@@ -94,14 +94,14 @@ impl CompletionStream {
     }
 }
 
-/// Something said that nobody has taken yet.
+/// An event that was not received yet.
 #[derive(Debug)]
 struct QueuedEvent {
     event: Result<CompletionEvent, Failure>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Where the words of a piece go in.
+/// Sends the events of a piece, bounded by their bytes.
 #[derive(Debug)]
 struct Sender {
     events: mpsc::Sender<QueuedEvent>,
@@ -117,7 +117,7 @@ impl Sender {
     /// Waits until there is room.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// The receiver was dropped.
     async fn send(&self, event: Result<CompletionEvent, Failure>) -> Result<(), mpsc::error::SendError<QueuedEvent>> {
         let n_bytes = match &event {
             Ok(CompletionEvent::Text(text)) => text.len().min(WAITING_BYTES),
@@ -129,7 +129,7 @@ impl Sender {
     }
 }
 
-/// Passes on what one answer says, until it ends or nobody listens.
+/// Forwards the text of one answer until it ends or the receiver is dropped.
 async fn forward(upstream: &Upstream, body: String, sender: &Sender) -> Result<(), Failure> {
     let mut answer = Answer::ask(upstream, body).await?;
     while let Some(text) = answer.next().await? {

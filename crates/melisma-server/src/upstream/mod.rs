@@ -1,13 +1,13 @@
 //! The language model behind `/v1/audio/speech`: a client of streaming completions.
 //!
-//! [`Upstream::say`] sends the pieces of a text one after the other, the next one while the current one
-//! is spoken, and hands out the model's words, with the audio tokens in them, while they arrive. Every
+//! [`Upstream::complete`] sends the pieces of a text one after the other, the next one while the current one
+//! is spoken, and hands out the model's text, with the audio tokens in it, while it arrives. Every
 //! line, wait and answer is bounded.
 //!
 //! # Why no HTTP client library?
 //!
 //! Hyper is here for the server. A connection for each request, without redirects, proxies, cookies or
-//! pools, is a page of code.
+//! pools, takes about 300 lines.
 
 mod address;
 pub mod completion;
@@ -103,12 +103,12 @@ impl Upstream {
         Ok(Self { address, tls, authorization, settings })
     }
 
-    /// The model's voices, the default one first.
+    /// Returns the model's voices, the default one first.
     pub fn voices(&self) -> &[String] {
         &self.settings.voices
     }
 
-    /// Bounds.
+    /// Limits on the clients.
     pub fn limits(&self) -> Limits {
         self.settings.limits
     }
@@ -119,7 +119,7 @@ impl Upstream {
         CompletionStream::new(Arc::clone(self), bodies)
     }
 
-    /// The request for one piece.
+    /// Returns the request for one piece.
     fn body(&self, vars: PromptVars<'_>) -> String {
         let Settings { api, model, template, stop, fields, limits, .. } = &self.settings;
         let prompt = template.prompt(vars);
@@ -145,7 +145,7 @@ impl Upstream {
         Value::Object(body).to_string()
     }
 
-    /// The beginning of what the upstream said, without its key.
+    /// Returns the beginning of `said` without the key.
     pub(crate) fn redacted(&self, said: &str) -> String {
         let said = &said[..said.floor_char_boundary(MAX_EXCERPT_BYTES)];
         let header = self.authorization.as_ref().and_then(|value| value.to_str().ok());

@@ -28,12 +28,12 @@ pub struct Settings {
     pub stop: String,
     /// Further fields of the request.
     pub fields: Map<String, Value>,
-    /// Bounds.
+    /// Limits on the clients.
     pub limits: Limits,
 }
 
 impl Settings {
-    /// The section `upstream` of `config`, for the upstream at `url`.
+    /// Creates the section `upstream` of `config`, for the upstream at `url`.
     ///
     /// # Errors
     /// The template has no `{text}`, the fields are not a JSON object, or there are no

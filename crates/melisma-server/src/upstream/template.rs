@@ -34,7 +34,7 @@ pub struct PromptVars<'a> {
 }
 
 impl Template {
-    /// The template `orpheus`, or one with `{text}` in it, and perhaps `{voice}` and `{instructions}`.
+    /// Creates the template `orpheus`, or one with `{text}` in it, and perhaps `{voice}` and `{instructions}`.
     ///
     /// # Errors
     /// The template has no `{text}`.
@@ -120,7 +120,7 @@ impl SanitizedText {
     }
 }
 
-/// Where the token begins that `text` ends with.
+/// Returns where the token begins that `text` ends with.
 fn last_token(text: &str) -> Option<usize> {
     let before = text.strip_suffix('>')?;
     let name = before.trim_end_matches(|letter: char| letter.is_ascii_digit());

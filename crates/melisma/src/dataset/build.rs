@@ -33,7 +33,7 @@ pub struct Outcome {
     pub files_ok: usize,
     /// The files that failed, in order.
     pub failures: Vec<Failure>,
-    /// Files without a text, and texts without a file, where texts were asked for.
+    /// Audio files and texts that have no counterpart.
     pub without_text: usize,
     /// Rows whose audio differs from the file by more than the limit.
     pub below_limit: usize,

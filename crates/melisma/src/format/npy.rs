@@ -103,7 +103,7 @@ impl Header {
         }
         .ok_or_else(cut)?;
         if len > MAX_HEADER {
-            return Err(Error::corrupt(format!("the npy header claims {len} bytes; at most {MAX_HEADER} are allowed")));
+            return Err(Error::corrupt(format!("the npy header claims {len} bytes; at most {MAX_HEADER}")));
         }
         let (header, data) = rest.split_at_checked(len).ok_or_else(cut)?;
         let header = std::str::from_utf8(header).map_err(|_| Error::corrupt("an npy header that is not UTF-8"))?;

@@ -153,10 +153,7 @@ impl Transform {
         let is_half = D::DTYPE == f16::DTYPE;
         if is_half != (self.config.dtype == OutputPrecision::F16) {
             let bits = 8 * self.config.dtype.bytes();
-            return Err(Error::invalid(format!(
-                "cannot write {bits}-bit values into a spectrogram of {}",
-                D::DTYPE.name()
-            )));
+            return Err(Error::invalid(format!("cannot write {bits}-bit values as {}", D::DTYPE.name())));
         }
         match queue {
             Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), (&mut *values).into())?,

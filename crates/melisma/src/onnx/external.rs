@@ -28,7 +28,7 @@ pub(super) trait Source {
 }
 
 /// For models without a folder, which cannot have external data.
-pub(super) struct Nowhere;
+pub(super) struct NoFolder;
 
 /// The folder of a model.
 pub(super) struct Folder {
@@ -80,7 +80,7 @@ impl DataLocation {
     }
 }
 
-impl Source for Nowhere {
+impl Source for NoFolder {
     fn load(&mut self, place: &DataLocation, _: usize) -> Result<Vec<u8>> {
         let message = format!("external data `{}` of a model that is not in a folder", place.location);
         Err(Error::unsupported(message).with_hint("give the model as a file, or save it with all data inside"))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::external::Nowhere;
+use super::external::NoFolder;
 use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
 use crate::format::safetensors;
@@ -69,7 +69,7 @@ impl Model {
             Ok(bytes)
         };
         let graph = unpacked(GRAPH).map_err(|error| Error::corrupt(format!("a packed model: {error}")))?;
-        let mut model = read::model(&graph, &mut Nowhere)?;
+        let mut model = read::model(&graph, &mut NoFolder)?;
         let mut weights = Vec::new();
         for entry in archive.source().tensors.iter().filter(|entry| entry.name != GRAPH) {
             let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));

@@ -46,7 +46,7 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
                 found = Some(streamed_graph(fields.within(content), &mut context)?);
                 continue;
             }
-            Item::Whole(whole) => whole,
+            Item::FieldBytes(whole) => whole,
         };
         let entry = whole.entry().map_err(|error| if found.is_none() { foreign(error) } else { error })?;
         match entry.number {
@@ -101,7 +101,7 @@ fn streamed_graph(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<G
             Item::Content(content) => {
                 graph.initializers.push(tensor::streamed(fields.within(content), context)?);
             }
-            Item::Whole(whole) => add_to_graph(&mut graph, &whole.entry()?, context)?,
+            Item::FieldBytes(whole) => add_to_graph(&mut graph, &whole.entry()?, context)?,
         }
     }
     context.depth -= 1;

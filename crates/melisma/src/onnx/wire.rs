@@ -3,7 +3,7 @@
 //!
 //! # Why our own protobuf code?
 //!
-//! Eleven ONNX messages take a few hundred lines, the build needs no schema compiler, and each
+//! Eleven ONNX messages take about 800 lines, the build needs no schema compiler, and each
 //! length is checked where it is read. Every engine gets a model that this code has read, checked
 //! and written again.
 

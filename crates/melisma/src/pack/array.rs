@@ -129,11 +129,8 @@ pub fn compress_into(array: &Array<'_>, packed: &mut dyn Sink, budget: &Budget) 
 pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> {
     let archive = Archive::open(&compressed, budget)?;
     let [entry] = &archive.source().tensors[..] else {
-        return Err(Error::invalid(format!(
-            "expected one packed tensor, found a file with {}",
-            archive.source().tensors.len()
-        ))
-        .with_hint("`Archive::open` reads these"));
+        return Err(Error::invalid(format!("expected one packed tensor, found {}", archive.source().tensors.len()))
+            .with_hint("`Archive::open` reads these"));
     };
     archive.check_hash()?;
     let len =

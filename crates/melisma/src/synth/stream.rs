@@ -81,11 +81,8 @@ impl Stream {
     pub fn with_bus(config: EngineConfig, bus: BusConfig) -> Result<(Self, Remote)> {
         if config.sample_rate != bus.sample_rate {
             let rates = [config.sample_rate, bus.sample_rate];
-            return Err(Error::invalid(format!(
-                "synth: the voices have {} Hz and the bus has {} Hz",
-                rates[0], rates[1]
-            ))
-            .with_hint("give both the same rate"));
+            return Err(Error::invalid(format!("synth: voices have {} Hz, the bus has {} Hz", rates[0], rates[1]))
+                .with_hint("give both the same rate"));
         }
         let engine = Engine::new(config)?;
         Ok(Self::build(engine, Some(Bus::new(bus)?)))

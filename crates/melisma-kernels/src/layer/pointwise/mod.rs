@@ -79,7 +79,7 @@ impl Pointwise<'_> {
         }
         if self.mode == Mode::Noise && self.n_in != self.n_out {
             return Err(Error::invalid(format!(
-                "pointwise: noise needs as many outputs as inputs, not {} to {} channels",
+                "pointwise: noise cannot map {} to {} channels",
                 self.n_in, self.n_out
             )));
         }

@@ -29,7 +29,7 @@ class Clips:
         self._place: tuple[str | None, int] = (None, 1)
 
     def needs(self) -> Needs:
-        """Room beside the folder of clips."""
+        """Returns the needs: room beside the folder of clips."""
         return Needs(self._version, (), (os.path.dirname(self.output),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:

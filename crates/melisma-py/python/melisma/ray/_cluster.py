@@ -57,7 +57,7 @@ def check_int(name: str, value: Any, least: int) -> None:
 
 
 def _max_workers(workers: Workers, resources: dict[str, float]) -> int:
-    """How many workers a node has room for."""
+    """Returns how many workers a node has room for."""
     asked = {"CPU": workers.num_cpus, "GPU": workers.num_gpus}
     rooms = [int(resources.get(name, 0) // amount) for name, amount in asked.items() if amount > 0]
     return min(rooms, default=1)
@@ -73,7 +73,7 @@ class Needs:
 
 
 def find_fault(needs: Needs) -> str | None:
-    """Why this node cannot work, or None."""
+    """Returns why this node cannot work, or None."""
     if melisma.__version__ != needs.version:
         return f"melisma {melisma.__version__} is installed, the driver has {needs.version}"
     for path in needs.reads:
@@ -148,7 +148,7 @@ class Cluster:
             raise JobError(f"no node of the cluster can work{reason}", self.faults)
 
     def worker_nodes(self, workers: Workers) -> list[str]:
-        """The node of each worker, one node after the other."""
+        """Returns the node of each worker, one node after the other."""
         each = [[node["NodeID"]] * _max_workers(workers, node["Resources"]) for node in self.nodes]
         worker_nodes = [seat for row in itertools.zip_longest(*each) for seat in row if seat is not None]
         if not worker_nodes:
@@ -191,7 +191,7 @@ def _node_affinity(node: str) -> Any:
 
 
 def wait_for(reference: Any) -> Any:
-    """What a call returns or raises."""
+    """Returns what a call returns or raises."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -199,7 +199,7 @@ def wait_for(reference: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """An exception in one line."""
+    """Returns an exception in one line."""
     cause = getattr(error, "cause", None) or error
     text = str(cause).strip()
     return text.splitlines()[-1] if text else type(cause).__name__

@@ -46,7 +46,7 @@ class Build:
         self._stage: Stage | None = None
 
     def needs(self) -> Needs:
-        """The inputs, the model and the table; room beside the output and for remote files."""
+        """Returns the needs: the inputs, the model and the table, and room beside the output and for remote files."""
         reads = [path for path in _paths(self.feature) if not path.startswith("builtin:")]
         reads += [] if self.remote else self.inputs
         writes = [os.path.dirname(self.output), *([self.remote.parent] if self.remote else [])]
@@ -180,14 +180,14 @@ class Build:
 
 
 def _paths(feature: Feature) -> list[str]:
-    """The files that a feature reads."""
+    """Returns the files that a feature reads."""
     if not isinstance(feature, Tokens):
         return []
     return [str(feature.model), *([] if feature.texts is None else [str(feature.texts.path)])]
 
 
 def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:
-    """The audio files of local inputs, and what was left out, in words."""
+    """Returns the audio files of local inputs, and what was left out, in words."""
     listed = _melisma._Inputs.find(inputs)
     return listed, listed.skipped()
 

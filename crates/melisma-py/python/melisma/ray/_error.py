@@ -29,6 +29,6 @@ class JobError(MelismaRuntimeError):
 
 
 def format_fault(fault: dict[str, Any]) -> str:
-    """A fault in one line."""
+    """Returns a fault in one line."""
     shard = "" if fault["shard"] is None else f", shard {fault['shard']}"
     return f"{fault['node'] or 'the cluster'}{shard}: {fault['message']}"

@@ -166,7 +166,7 @@ def clips(
 
 
 def _with_absolute_paths(feature: Feature) -> Feature:
-    """A feature whose paths mean the same on every node."""
+    """Returns a feature whose paths mean the same on every node."""
     if not isinstance(feature, Tokens):
         return feature
     table = feature.texts

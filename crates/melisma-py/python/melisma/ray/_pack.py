@@ -25,7 +25,7 @@ class Pack:
         self._threads = 1
 
     def needs(self) -> Needs:
-        """The index, and room beside it."""
+        """Returns the needs: the index, and room beside it."""
         return Needs(self._version, (self.index,), (os.path.dirname(self.index),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:

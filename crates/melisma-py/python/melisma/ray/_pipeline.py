@@ -19,7 +19,7 @@ class Work(Protocol):
     folder: Folder
 
     def needs(self) -> Needs:
-        """What every node must have."""
+        """Returns what every node must have."""
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
         """Begins or reopens the job on one node; returns at least its `shards`."""

@@ -25,7 +25,7 @@ class Remote:
 
     @staticmethod
     def of(inputs: Sequence[str], scratch: str | None) -> "Remote | None":
-        """The remote folder among the inputs, or None if all are local."""
+        """Returns the remote folder among the inputs, or None if all are local."""
         remote = [place for place in inputs if "://" in place]
         if not remote:
             return None
@@ -34,7 +34,7 @@ class Remote:
         return Remote(remote[0], scratch)
 
     def list(self) -> tuple[_melisma._Inputs, Sequence[str]]:
-        """All audio files below the folder, and what was left out, in words."""
+        """Returns all audio files below the folder, and what was left out, in words."""
         from pyarrow.fs import FileSelector  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         files, root = self.open()
@@ -49,7 +49,7 @@ class Remote:
         return _melisma._Inputs.within(ROOT, [os.path.relpath(path, root) for path in paths if path]), skipped
 
     def open(self) -> tuple[Any, str]:
-        """The file system, and the path of the folder in it."""
+        """Returns the file system, and the path of the folder in it."""
         from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         try:
@@ -68,7 +68,7 @@ class Remote:
 
 
 def _paths(found: Iterable[Any]) -> Iterator[str | None]:
-    """The path of each file; an empty one for folders, and None for names that pyarrow cannot decode."""
+    """Returns the path of each file; an empty one for folders, and None for names that pyarrow cannot decode."""
     from pyarrow.fs import FileType  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     for entry in found:

@@ -10,7 +10,7 @@ PER_WORKER = 16
 
 
 def choose(asked: int | None, n_workers: int, items: int, per_shard: int) -> int:
-    """The shards of a new job, never more than its items."""
+    """Returns the shards of a new job, never more than its items."""
     return min(asked or max(n_workers * PER_WORKER, -(-items // per_shard)), items)
 
 

@@ -70,7 +70,7 @@ def _fetch(files: Any, source: str, target: str) -> bool:
 
 @contextmanager
 def _private(folder: str) -> Iterator[None]:
-    """A new folder that only this user can read, locked while its process lives."""
+    """Returns a new folder that only this user can read, locked while its process lives."""
     lock = None
     while lock is None:
         os.mkdir(folder, 0o700)

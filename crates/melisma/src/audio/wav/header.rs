@@ -38,9 +38,8 @@ impl Bytes for [u8] {
 
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).ok().and_then(|at| self.get(at..)?.get(..to.len()));
-        let from = from.ok_or_else(|| {
-            Error::truncated(format!("cannot read {} bytes at byte {at}: the file has {}", to.len(), <[u8]>::len(self)))
-        })?;
+        let from = from
+            .ok_or_else(|| Error::truncated(format!("no {} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
         to.copy_from_slice(from);
         Ok(())
     }
@@ -200,9 +199,8 @@ impl Family {
         let body = at + self.chunk_header();
         if self == Self::W64 {
             let whole = head[16..24].try_into().map_or(0, u64::from_le_bytes);
-            let len = whole
-                .checked_sub(24)
-                .ok_or_else(|| Error::corrupt(format!("a chunk claims {whole} bytes, fewer than its own header")))?;
+            let len =
+                whole.checked_sub(24).ok_or_else(|| Error::corrupt(format!("a chunk cannot have {whole} bytes")))?;
             let is_known = head[4..16] == W64_TAIL;
             return Ok(Chunk { name: if is_known { name } else { [0; 4] }, body, len });
         }
@@ -237,9 +235,7 @@ impl Layout {
             match at + 2 <= known {
                 true if family == Family::Rifx => Ok(u16::from_be_bytes(bytes)),
                 true => Ok(u16::from_le_bytes(bytes)),
-                false => Err(Error::truncated(format!(
-                    "the format chunk has {known} bytes, too few for its field at byte {at}"
-                ))),
+                false => Err(Error::truncated(format!("the format ends at {known}, before its field at {at}"))),
             }
         };
         let mut tag = field(0)?;

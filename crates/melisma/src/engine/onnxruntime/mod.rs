@@ -169,9 +169,7 @@ fn taken(value: &DynValue) -> Result<Value> {
         Some(axes(shape).and_then(|shape| Value::from_bytes(DType::Bool, &shape, &bytes)))
     }
     fn axes(shape: &[i64]) -> Result<Vec<usize>> {
-        let axis = |&axis: &i64| {
-            usize::try_from(axis).map_err(|_| Error::device(format!("an output has an axis of length {axis}")))
-        };
+        let axis = |&axis: &i64| usize::try_from(axis).map_err(|_| Error::device(format!("bad axis {axis}")));
         shape.iter().map(axis).collect()
     }
     type Extract = fn(&DynValue) -> Option<Result<Value>>;

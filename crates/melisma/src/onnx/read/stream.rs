@@ -24,17 +24,17 @@ pub(super) struct Stream<'f> {
 /// A field.
 pub(super) enum Item {
     /// Its bytes, including the tag.
-    Whole(Whole),
+    FieldBytes(FieldBytes),
     /// The range of its content in the file.
     Content(Range<u64>),
 }
 
-pub(super) struct Whole {
+pub(super) struct FieldBytes {
     raw: Vec<u8>,
     at: u64,
 }
 
-impl Whole {
+impl FieldBytes {
     pub fn entry(&self) -> Result<Entry<'_>> {
         let entry = Reader::new(&self.raw, self.at as usize).next()?;
         entry.ok_or_else(|| Error::corrupt(format!("byte {}: the field is empty", self.at)))
@@ -69,7 +69,7 @@ impl<'f> Stream<'f> {
         if tag & 7 != 2 {
             let raw = Reader::new(&head, begin as usize).next()?.map_or_else(Vec::new, |entry| entry.raw.to_vec());
             self.at += raw.len() as u64;
-            return Ok(Some(Item::Whole(Whole { raw, at: begin })));
+            return Ok(Some(Item::FieldBytes(FieldBytes { raw, at: begin })));
         }
         let len = reader.varint()?;
         let start = begin + reader.used() as u64;
@@ -82,7 +82,7 @@ impl<'f> Stream<'f> {
         if tag >> 3 == u64::from(streamed) {
             return Ok(Some(Item::Content(start..self.at)));
         }
-        Ok(Some(Item::Whole(Whole { raw: self.bytes(begin..self.at)?, at: begin })))
+        Ok(Some(Item::FieldBytes(FieldBytes { raw: self.bytes(begin..self.at)?, at: begin })))
     }
 
     /// Reads the bytes of a field.

@@ -43,7 +43,7 @@ pub(super) fn streamed(mut fields: Stream<'_>, context: &mut Context<'_>) -> Res
     while let Some(item) = fields.next(RAW)? {
         match item {
             Item::Content(content) => parts.elements.raw = Some(fields.bytes(content)?),
-            Item::Whole(whole) => parts.add(&whole.entry()?, context)?,
+            Item::FieldBytes(whole) => parts.add(&whole.entry()?, context)?,
         }
     }
     parts.tensor(place, context)

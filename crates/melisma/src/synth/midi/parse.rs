@@ -57,11 +57,8 @@ pub(super) struct File {
 
 pub(super) fn parse(bytes: &[u8]) -> Result<File> {
     if bytes.len() > MAX_BYTES {
-        return Err(Error::unsupported(format!(
-            "the MIDI file has {} bytes; at most {MAX_BYTES} are supported",
-            bytes.len()
-        ))
-        .with_hint("cut it into parts"));
+        return Err(Error::unsupported(format!("the MIDI file has {} bytes; at most {MAX_BYTES}", bytes.len()))
+            .with_hint("cut it into parts"));
     }
     let mut reader = Reader { bytes, at: 0 };
     let (n_tracks, division) = header(&mut reader)?;

@@ -16,11 +16,8 @@ impl Score {
     /// place in the list.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         if text.len() > MAX_BYTES {
-            return Err(Error::invalid(format!(
-                "the score has {} bytes; at most {MAX_BYTES} are supported",
-                text.len()
-            ))
-            .with_hint("cut the score into parts"));
+            return Err(Error::invalid(format!("the score has {} bytes; at most {MAX_BYTES}", text.len()))
+                .with_hint("cut the score into parts"));
         }
         let mut score: Self = serde_json::from_slice(text).map_err(refused)?;
         score.check()?;

@@ -115,7 +115,7 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64)> {
 fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
     let rank = usize::from(*body.get(1).ok_or_else(|| Error::corrupt("a space without axes"))?);
     if rank > MAX_AXES {
-        return Err(Error::corrupt(format!("a dataspace has {rank} axes; at most {MAX_AXES} are supported")));
+        return Err(Error::corrupt(format!("a dataspace has {rank} axes; at most {MAX_AXES}")));
     }
     (0..rank).map(|axis| u64_at(body, 4 + 8 * axis)).collect()
 }
@@ -158,9 +158,7 @@ fn bytes(file: &File, at: u64, len: usize) -> Result<Vec<u8>> {
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let field = bytes.get(at..at + N).and_then(|field| field.try_into().ok());
-    field.ok_or_else(|| {
-        Error::corrupt(format!("a field of {N} bytes at byte {at} is beyond the end ({} bytes)", bytes.len()))
-    })
+    field.ok_or_else(|| Error::corrupt(format!("no field of {N} bytes at byte {at} of {}", bytes.len())))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {

@@ -134,11 +134,7 @@ impl Builder<'_> {
         if n_in == self.n_channels {
             return Ok(());
         }
-        Err(Error::invalid(format!(
-            "{}: a layer for {n_in} channels follows one with {}",
-            super::NAME,
-            self.n_channels
-        )))
+        Err(Error::invalid(format!("{}: a layer takes {n_in} channels, not {}", super::NAME, self.n_channels)))
     }
 
     fn conv(&mut self, conv: &Conv) -> Result<Layer> {
@@ -268,8 +264,7 @@ impl Layer {
     /// Discards the previous signal; the next has `len` latents.
     pub(super) fn reset(&mut self, len: usize) -> Result<()> {
         let end = len.checked_mul(self.scale).filter(|&end| end < 1 << 39);
-        self.end =
-            end.ok_or_else(|| Error::invalid(format!("{}: a signal of {len} latents is too long", super::NAME)))?;
+        self.end = end.ok_or_else(|| Error::invalid(format!("{}: {len} latents are too many", super::NAME)))?;
         (self.taken, self.n_steps) = (0, 0);
         match &mut self.work {
             Work::Dense(unfold, _) => unfold.reset(),

@@ -204,13 +204,10 @@ impl<'m> Walk<'m> {
     fn bias(&self, node: &Node, n_out: usize) -> Result<Vec<f32>> {
         match node.inputs.get(2).filter(|name| !name.is_empty()) {
             None => Ok(vec![0.0; n_out]),
-            Some(_) => self.floats(node, 2).map(|(bias, _)| bias).and_then(|bias| {
-                if bias.len() == n_out {
-                    Ok(bias)
-                } else {
-                    Err(Error::unsupported(format!("bias has {} values for {n_out} channels", bias.len())))
-                }
-            }),
+            Some(_) => match self.floats(node, 2)?.0 {
+                bias if bias.len() == n_out => Ok(bias),
+                bias => Err(Error::unsupported(format!("bias has {} values for {n_out} channels", bias.len()))),
+            },
         }
     }
 

@@ -342,9 +342,8 @@ impl Engine {
     fn check(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
         let n_frames = input.first().map_or(0, |(_, frames)| frames.len());
         if let Some((_, frames)) = input.iter().find(|(_, frames)| frames.len() != n_frames) {
-            let message =
-                format!("engine: a step with {n_frames} frames of one stream and {} of another", frames.len());
-            return Err(Error::invalid(message));
+            let message = "engine: all streams of a step need the same number of frames";
+            return Err(Error::invalid(format!("{message}: got {n_frames} and {}", frames.len())));
         }
         if n_frames * input.len() > self.batch.capacity.n_frames {
             return Err(Error::invalid(format!(

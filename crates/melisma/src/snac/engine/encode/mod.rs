@@ -274,7 +274,7 @@ impl EncodeEngine {
             let live = self.streams.get(*stream)?;
             if samples.len() != len || len % frame_len != 0 {
                 let message = format!(
-                    "engine: a step with {len} samples of one stream and {} of another; frames have {frame_len}",
+                    "engine: all streams of a step need the same whole frames of {frame_len} samples: got {len} and {}",
                     samples.len()
                 );
                 return Err(Error::invalid(message).with_hint("push samples of any number to one stream at a time"));
