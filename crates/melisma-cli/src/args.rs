@@ -357,7 +357,7 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// The settings among the flags: key, flag, text.
+    /// Returns the settings among the flags: key, flag, text.
     pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
         let texts = [
             ("device", "--device", &self.device),
@@ -384,12 +384,12 @@ impl Globals {
 }
 
 impl Command {
-    /// Whether the program started itself as a worker process.
+    /// Returns whether the program started itself as a worker process.
     pub fn is_worker(&self) -> bool {
         matches!(self, Self::OptimizeWorker { .. })
     }
 
-    /// Whether the command prints notes about the settings itself, after its first line.
+    /// Returns whether the command prints notes about the settings itself, after its first line.
     pub fn notes_later(&self) -> bool {
         matches!(self, Self::Serve(_))
     }

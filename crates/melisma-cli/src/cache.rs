@@ -41,7 +41,7 @@ fn show(session: &Session, cache: &Cache, listed: &[Listed]) -> Result<()> {
     session.print("cpu", || text(listed, &kernels), json)
 }
 
-/// The name of an entry's state, and the details that are known.
+/// Returns the name of an entry's state, and the details that are known.
 fn state(entry: &Listed) -> (&'static str, String) {
     match &entry.health {
         Health::Good(manifest) => ("good", format!("made because: {}", manifest.reason)),
@@ -65,7 +65,7 @@ fn entry_json(entry: &Listed) -> Value {
     })
 }
 
-/// The measurements recorded with a valid entry.
+/// Returns the measurements recorded with a valid entry.
 fn report(entry: &Listed) -> Option<Report> {
     match &entry.health {
         Health::Good(manifest) => Report::read(&manifest.plan).ok(),

@@ -51,7 +51,7 @@ impl Codec {
     }
 }
 
-/// Bytes of a model's weights as floats in memory, estimated from the largest weights file that
+/// Returns the bytes of a model's weights as floats in memory, estimated from the largest weights file that
 /// `source` can refer to. A file that cannot be read counts as 0, because opening it fails later.
 pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
@@ -67,7 +67,7 @@ pub fn loaded_bytes(source: &str) -> u64 {
     File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
 }
 
-/// Bytes of all tensors in a safetensors file, packed or not, as floats.
+/// Returns the bytes of all tensors in a safetensors file, packed or not, as floats.
 fn floats(file: &File) -> Option<u64> {
     let header = pack::source_header(file).or_else(|_| Header::read(file)).ok()?;
     let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));

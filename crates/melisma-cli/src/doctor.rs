@@ -22,7 +22,7 @@ const EMBEDDED: [(EngineName, &str); 3] =
 
 pub fn run(session: &Session) -> Checked<()> {
     let _span = tracing::info_span!("doctor").entered();
-    let facts = Facts::look(session)?;
+    let facts = Facts::collect(session)?;
     session.print(&facts.device, || facts.table().text(), facts.json())
 }
 
@@ -47,7 +47,7 @@ pub struct Facts {
 
 impl Facts {
     /// Collects the facts; fails if the requested device is missing.
-    pub fn look(session: &Session) -> Checked<Self> {
+    pub fn collect(session: &Session) -> Checked<Self> {
         let config = &session.config;
         let cache_dir = config.cache_dir.value.as_ref();
         let cache = |name| {
@@ -70,7 +70,7 @@ impl Facts {
         })
     }
 
-    /// One line per fact.
+    /// Returns one line per fact.
     pub fn table(&self) -> Table {
         let mut table = Table::new([("what", Align::Left), ("found", Align::Left)]);
         let mut line = |what: &str, found: String| table.push([what.to_owned(), found]);
@@ -121,7 +121,7 @@ impl Facts {
         }
     }
 
-    /// The same facts with stable keys.
+    /// Returns the same facts with stable keys.
     pub fn json(&self) -> Value {
         let cache =
             |(name, files, bytes): &(&str, u64, u64)| ((*name).to_owned(), json!({ "files": files, "bytes": bytes }));

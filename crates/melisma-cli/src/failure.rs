@@ -10,7 +10,7 @@ use melisma::output;
 use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::{answer, remedy, terminal};
+use crate::{json_output, remedy, terminal};
 
 const USAGE: u8 = 2;
 const CHECK: u8 = 3;
@@ -28,14 +28,14 @@ pub struct Failure<'a> {
 pub fn report(error: &Error) -> ExitCode {
     let (message, hint) = (error.to_string(), remedy::hint(error));
     let failure = Failure { kind: error.kind().name(), message: &message, hint: hint.as_deref(), code: code(error) };
-    failure.say();
-    failure.give();
+    failure.print();
+    failure.report();
     ExitCode::from(failure.code)
 }
 
 impl Failure<'_> {
     /// Prints the text on stderr.
-    fn say(&self) {
+    fn print(&self) {
         let mut text = format!("error: {}", terminal::one_line(self.message));
         if let Some(hint) = self.hint {
             text += &format!("\nhint: {hint}");
@@ -44,9 +44,9 @@ impl Failure<'_> {
     }
 
     /// Prints the object on stdout if JSON was requested.
-    pub fn give(&self) {
+    pub fn report(&self) {
         // If stdout cannot be written to, this error cannot be reported there either.
-        let _ = answer::give(Some(self.json()));
+        let _ = json_output::print(Some(self.json()));
     }
 
     fn json(&self) -> Value {
@@ -95,10 +95,10 @@ pub fn usage(error: &clap::Error, all: &clap::Command) -> ExitCode {
     };
     let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
     if wants_json() {
-        answer::expect();
+        json_output::enable();
     }
-    failure.say();
-    failure.give();
+    failure.print();
+    failure.report();
     ExitCode::from(USAGE)
 }
 
@@ -113,7 +113,7 @@ fn print(error: &clap::Error) -> melisma::Result<()> {
     }
 }
 
-/// The message and the hint for a command like `melisma cache`, which needs another one after it.
+/// Returns the message and the hint for a command like `melisma cache`, which needs another one after it.
 fn incomplete(text: &str, all: &clap::Command) -> (String, String) {
     let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: melisma ")).unwrap_or_default();
     let path: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
@@ -122,7 +122,7 @@ fn incomplete(text: &str, all: &clap::Command) -> (String, String) {
     (format!("`melisma {}` needs a command", path.join(" ")), format!("use one of {}", names.join(", ")))
 }
 
-/// Whether the command line asks for JSON, even though it could not be parsed as a whole.
+/// Returns whether the command line asks for JSON, even though it could not be parsed as a whole.
 fn wants_json() -> bool {
     let flags = std::env::args_os().skip(1).take_while(|arg| arg != "--");
     let is_on = |value: &OsStr| ["1", "true", "yes", "on", "t", "y"].iter().any(|on| value.eq_ignore_ascii_case(on));

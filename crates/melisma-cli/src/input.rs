@@ -13,7 +13,7 @@ pub struct Input {
     bytes: Box<dyn Read>,
 }
 
-/// Whether `path` means a pipe.
+/// Returns whether `path` means a pipe.
 pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -34,12 +34,12 @@ impl Input {
         Ok(Self { len: data.is_file().then_some(data.len()), name, bytes: Box::new(file) })
     }
 
-    /// The name to use in messages.
+    /// Returns the name to use in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length, if known.
+    /// Returns the length, if known.
     pub fn len(&self) -> Option<u64> {
         self.len
     }
@@ -54,7 +54,7 @@ impl Input {
         }
     }
 
-    /// The whole input, or `None` if it is longer than `limit` bytes.
+    /// Returns the whole input, or `None` if it is longer than `limit` bytes.
     pub fn read_all(mut self, limit: u64) -> Result<Option<Vec<u8>>> {
         if self.len.is_some_and(|len| len > limit) {
             return Ok(None);

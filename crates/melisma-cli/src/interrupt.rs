@@ -16,25 +16,25 @@ use crate::terminal;
 use crate::trace_file::TraceFile;
 
 /// Saves what is complete and says where it is, or returns `None` if there is nothing to save.
-type Keep = Box<dyn FnOnce() -> Option<String> + Send>;
+type SaveFn = Box<dyn FnOnce() -> Option<String> + Send>;
 
-/// Lets a command finish its work.
-type Drain = Box<dyn FnOnce() + Send>;
+/// Asks a command to finish its work.
+type DrainFn = Box<dyn FnOnce() + Send>;
 
-/// How long a server takes at most to end after its second signal.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a server has to end after its second signal.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-static KEEP: Mutex<Option<Keep>> = Mutex::new(None);
-static DRAIN: Mutex<Option<Drain>> = Mutex::new(None);
+static ON_INTERRUPT: Mutex<Option<SaveFn>> = Mutex::new(None);
+static ON_FIRST_SIGNAL: Mutex<Option<DrainFn>> = Mutex::new(None);
 
-/// Calls `keep` when the process is interrupted.
-pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
-    *KEEP.lock() = Some(Box::new(keep));
+/// Calls `save` when the process is interrupted.
+pub fn on_interrupt(save: impl FnOnce() -> Option<String> + Send + 'static) {
+    *ON_INTERRUPT.lock() = Some(Box::new(save));
 }
 
 /// Calls `drain` at the first signal; only the second interrupts the process, or a SIGHUP.
-pub fn drain_with(drain: impl FnOnce() + Send + 'static) {
-    *DRAIN.lock() = Some(Box::new(drain));
+pub fn on_first_signal(drain: impl FnOnce() + Send + 'static) {
+    *ON_FIRST_SIGNAL.lock() = Some(Box::new(drain));
 }
 
 /// Starts a thread that waits for the signals.
@@ -45,7 +45,7 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     let wait = move || {
         let mut is_served = false;
         for signal in signals.forever() {
-            let drain = DRAIN.lock().take();
+            let drain = ON_FIRST_SIGNAL.lock().take();
             is_served |= drain.is_some();
             if let Some(drain) = drain.filter(|_| signal != SIGHUP) {
                 drain();
@@ -69,7 +69,7 @@ pub fn survive_large_files() -> Result<()> {
     handler.map(drop).map_err(|error| Error::io("signal handlers", error))
 }
 
-/// The signals that the parent process ignores, a bit each: a shell ignores SIGINT for jobs in the
+/// Returns the signals that the parent process ignores, a bit each: a shell ignores SIGINT for jobs in the
 /// background, and `nohup` SIGHUP. They stay ignored.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -77,22 +77,22 @@ fn ignored() -> u64 {
     mask.unwrap_or(0)
 }
 
-/// Ends the process after [`PATIENCE`], also if nobody reads what it says.
+/// Ends the process after [`END_TIMEOUT`], also if its output blocks.
 fn end_at_last(code: i32) {
     // Without the thread, the process ends as soon as it can.
     let _ = thread::start("end", move || {
-        std::thread::sleep(PATIENCE);
+        std::thread::sleep(END_TIMEOUT);
         signal_hook::low_level::exit(code);
     });
 }
 
 fn end(code: i32) -> ! {
-    let keep = KEEP.lock().take();
-    let kept = keep.and_then(|keep| keep());
+    let save = ON_INTERRUPT.lock().take();
+    let kept = save.and_then(|save| save());
     output::remove_partials();
     let message = kept.map_or_else(|| "interrupted".to_owned(), |kept| format!("interrupted; {kept}"));
     terminal::say(&message);
     let code_byte = u8::try_from(code).unwrap_or(u8::MAX);
-    Failure { kind: "interrupted", message: &message, hint: None, code: code_byte }.give();
+    Failure { kind: "interrupted", message: &message, hint: None, code: code_byte }.report();
     std::process::exit(code);
 }

@@ -1,7 +1,6 @@
 //! The command line of Melisma.
 #![forbid(unsafe_code)]
 
-mod answer;
 mod args;
 mod bench;
 mod cache;
@@ -15,6 +14,7 @@ mod encode;
 mod failure;
 mod input;
 mod interrupt;
+mod json_output;
 mod mel;
 mod optimize;
 mod pack;
@@ -47,9 +47,9 @@ fn main() -> ExitCode {
     };
     // A worker's stdout belongs to the process that started it.
     if cli.globals.json && !cli.command.as_ref().is_some_and(Command::is_worker) {
-        answer::expect();
+        json_output::enable();
     }
-    match run(cli).and_then(|code| answer::give(None).map(|()| code)) {
+    match run(cli).and_then(|code| json_output::print(None).map(|()| code)) {
         Ok(code) => code,
         Err(error) => failure::report(&error),
     }

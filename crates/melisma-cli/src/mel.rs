@@ -23,7 +23,7 @@ use crate::terminal;
 /// The most samples held at once: 24 hours at 48 kHz.
 const MAX_SAMPLES: u64 = 24 * 3600 * 48_000;
 
-/// The configuration that `settings` ask for.
+/// Returns the configuration that `settings` ask for.
 pub fn config(settings: &MelSettings) -> Result<Config> {
     let mut config = Config::preset(&settings.preset)?;
     settings.set.iter().try_for_each(|assignment| config.set(assignment))?;
@@ -53,7 +53,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let place = |index: usize| pipes[index].as_ref().and_then(OutputFile::unfinished).unwrap_or(&args.inputs[index]);
     let mut facts = Vec::new();
     for (index, path) in args.inputs.iter().enumerate() {
-        facts.push(look(place(index), &config).map_err(|error| error.at(path.display()))?);
+        facts.push(inspect(place(index), &config).map_err(|error| error.at(path.display()))?);
     }
     let _held = need::reserve(context, kind, &transform, &facts)?;
     let names = names(&args.inputs);
@@ -129,7 +129,7 @@ impl Kind {
     }
 }
 
-fn look(path: &Path, config: &Config) -> Result<Facts> {
+fn inspect(path: &Path, config: &Config) -> Result<Facts> {
     let facts = Source::open(path, Target::new(config.sample_rate))?.facts().clone();
     if facts.n_samples > MAX_SAMPLES {
         return Err(Error::unsupported(format!("{} samples; at most {MAX_SAMPLES} are taken", facts.n_samples))
@@ -165,7 +165,7 @@ fn write_npy(path: &Path, mel: &Spectrogram, existing: Existing) -> Result<()> {
     file.commit()
 }
 
-/// One tensor per input.
+/// Returns one tensor per input.
 fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
     let tensors = mels.iter().zip(names).map(|(mel, name)| safetensors::Tensor {
         name,

@@ -38,8 +38,8 @@ pub fn work(spec: &Path) -> Result<()> {
     search::serve(spec)
 }
 
-/// The request that the flags describe.
-pub fn asked(args: &RequirementArgs) -> Requested<'_> {
+/// Returns the request that the flags describe.
+pub fn requested(args: &RequirementArgs) -> Requested<'_> {
     Requested::default()
         .with_precision(args.precision.as_deref())
         .with_tolerance(args.tolerance)
@@ -47,7 +47,7 @@ pub fn asked(args: &RequirementArgs) -> Requested<'_> {
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
-    let requirements = Requirements::new(&session.config, asked(&args.requirements))?;
+    let requirements = Requirements::new(&session.config, requested(&args.requirements))?;
     let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
     let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
@@ -56,7 +56,7 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
     Ok(Request::new(args.model.clone(), requirements).with_inputs(inputs).with_calibrate(args.calibrate.clone()))
 }
 
-/// The device that an engine runs on.
+/// Returns the device that an engine runs on.
 pub fn device(session: &Session, engine: EngineName) -> String {
     match session.config.device.value {
         _ if !engine.is_on_gpu() => "cpu".to_owned(),

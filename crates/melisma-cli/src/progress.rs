@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::session::Session;
 
-/// A bar over `total`, or a spinner with a clock if the total is unknown; hidden without an
+/// Returns a bar over `total`, or a spinner with a clock if the total is unknown; hidden without an
 /// audience.
 pub fn bar(session: &Session, total: Option<u64>) -> ProgressBar {
     if !session.has_audience() {

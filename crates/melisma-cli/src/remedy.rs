@@ -3,7 +3,7 @@
 use melisma::text::size;
 use melisma::{Error, Remedy};
 
-/// How to fix `error` on the command line.
+/// Returns how to fix `error` on the command line.
 pub fn hint(error: &Error) -> Option<String> {
     error.hint_in(|remedy| words(&remedy.into()))
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    /// One example of each variant that names a flag.
+    /// Returns one example of each variant that names a flag.
     fn flagged() -> Vec<Remedy> {
         vec![
             Remedy::RaiseMemoryLimit { least: Some(5 << 30) },

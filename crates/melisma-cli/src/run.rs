@@ -41,7 +41,7 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
         paths = outputs(&ports.outputs, &args.output, session.existing)?;
         Ok(values)
     };
-    let requested = optimize::asked(&args.requirements);
+    let requested = optimize::requested(&args.requirements);
     let (chosen, values) =
         optimize::with_search(session, |search| search.open_for_run(&args.model, requested, values))?;
     Ok(Prepared { chosen, values, paths })
@@ -73,7 +73,7 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
     session.print(optimize::device(session, chosen.engine.name()), text, json)
 }
 
-/// The named arrays, in the model's order.
+/// Returns the named arrays, in the model's order.
 fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
     let at_flag = |error: Error| error.at("--input");
     let read = |text: &String| {
@@ -89,7 +89,7 @@ fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
     ports.arrange(named.iter().map(read).collect::<Result<_>>()?).map_err(at_flag)
 }
 
-/// One file per output, none of which may exist.
+/// Returns one file per output; none may exist.
 fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
     let mut taken = BTreeSet::new();
     let mut paths = Vec::new();
@@ -108,7 +108,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
     Ok(paths)
 }
 
-/// An output's name, with `_` for characters that a file name cannot hold.
+/// Returns an output's name, with `_` for characters that a file name cannot hold.
 fn file_stem(name: &str) -> String {
     let stem: String =
         name.chars().map(|c| if matches!(c, '/' | '\\' | ':') || c.is_control() { '_' } else { c }).collect();

@@ -50,8 +50,8 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     session.note_unread_config();
     session.warn_of_misspelt_variables();
     let (stopper, said) = (server.stopper(), log.clone());
-    // Whatever is said from here on, nobody waits until it is read.
-    interrupt::drain_with(move || {
+    // From here on, a reader that blocks must not block the server.
+    interrupt::on_first_signal(move || {
         said.line("draining: open streams are finished; a second signal ends them");
         stopper.drain();
     });
@@ -81,7 +81,7 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) 
     Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().clone() })
 }
 
-/// The memory of the model, of the decoder for `max_streams` streams, and of the encoder.
+/// Returns the memory of the model, of the decoder for `max_streams` streams, and of the encoder.
 fn needed(model: &str, device: &Device, max_streams: usize) -> Needed {
     let loaded = loaded_bytes(model);
     // A model that cannot be read counts as nothing, because opening it fails later.
@@ -104,7 +104,7 @@ fn address(args: &ServeArgs) -> Result<SocketAddr> {
     found.next().ok_or_else(wrong)
 }
 
-/// The language model behind speech. Its codes belong to one codec, so the codec has to be named.
+/// Returns the language model behind speech. Its codes belong to one codec, so the codec has to be named.
 fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
     let Some(url) = &args.upstream else { return Ok(None) };
     if args.model.is_none() {
@@ -115,7 +115,7 @@ fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
     Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.upstream)? }).map(Some)
 }
 
-/// The key of the file, or of the environment; never of an argument, which other users could see.
+/// Returns the key of the file, or of the environment; never of an argument, which other users could see.
 fn read_key(file: Option<&Path>, variable: &str) -> Result<Option<String>> {
     match file {
         Some(path) => key::check(&path.display().to_string(), &read_text(path, 2 * key::MAX_BYTES as u64)?).map(Some),

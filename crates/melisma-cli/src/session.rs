@@ -21,7 +21,7 @@ use crate::args::{Globals, Paths};
 use crate::input::Input;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
-use crate::{answer, interrupt, terminal, variable};
+use crate::{interrupt, json_output, terminal, variable};
 
 /// The exit code of a command that finished but skipped some inputs.
 const REFUSED: u8 = 1;
@@ -111,12 +111,12 @@ impl Session {
         self.collector.install()
     }
 
-    /// The configured device, its memory and its queue.
+    /// Returns the configured device, its memory and its queue.
     pub fn context(&self) -> Result<&Context> {
         self.context_on(self.config.device.value)
     }
 
-    /// The context of `request`, for commands with their own default. The first call decides.
+    /// Returns the context of `request`, for commands with their own default. The first call decides.
     pub fn context_on(&self, request: DeviceRequest) -> Result<&Context> {
         if let Some(context) = self.context.get() {
             return Ok(context);
@@ -127,7 +127,7 @@ impl Session {
         Ok(self.context.get_or_init(|| context))
     }
 
-    /// The memory tracker of the command under `--memory-limit`, for work on `device`. It counts
+    /// Returns the memory tracker of the command under `--memory-limit`, for work on `device`. It counts
     /// everything.
     pub fn memory(&self, device: &Device) -> &MemoryTracker {
         self.memory.get_or_init(|| MemoryTracker::new(memory::budget(self.config.memory_limit.value, device)))
@@ -155,7 +155,7 @@ impl Session {
         Err(self.too_small(what, if budget.is_shared() { host.saturating_add(device) } else { host.max(device) }))
     }
 
-    /// The error for a memory limit below the `bytes` that `what` needs in total.
+    /// Returns the error for a memory limit below the `bytes` that `what` needs in total.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let least = bytes.next_multiple_of(1 << 20);
@@ -171,7 +171,7 @@ impl Session {
             Format::Text => terminal::print(&text()),
             Format::Json => {
                 json["device"] = device.to_string().into();
-                answer::hold(json);
+                json_output::set_result(json);
                 Ok(())
             }
         }
@@ -223,7 +223,7 @@ impl Session {
         self.say(&format!("note: {0} in this folder is not read; use --config {0}{place}", config::FILE_NAME));
     }
 
-    /// Whether the result is JSON.
+    /// Returns whether the result is JSON.
     pub fn wants_json(&self) -> bool {
         self.format == Format::Json
     }
@@ -239,7 +239,7 @@ impl Session {
         Ok(())
     }
 
-    /// The exit code of a command that ended without an error.
+    /// Returns the exit code of a command that ended without an error.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code.load(Relaxed))
     }
@@ -251,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Whether progress may be drawn.
+    /// Returns whether progress may be drawn.
     pub fn has_audience(&self) -> bool {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         !self.settings.quiet.value && !is_dumb && io::stderr().is_terminal()
@@ -274,7 +274,7 @@ impl Session {
 }
 
 impl Session {
-    /// The counted memory, if any, and the peak memory of the process.
+    /// Returns the counted memory, if any, and the peak memory of the process.
     fn memory_summary(&self) -> String {
         if let Some(context) = self.context.get()
             && let Some(usage) = device::usage(context.device())

@@ -37,28 +37,28 @@ pub fn check_stdout() -> Result<()> {
     }
 }
 
-/// Whether `error` means that the reader closed the pipe, which may happen at any time.
+/// Returns whether `error` means that the reader closed the pipe, which may happen at any time.
 pub fn is_closed_pipe(error: &Error) -> bool {
     error.io_source().is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes `text` and a newline to stderr.
 pub fn say(text: &str) {
-    // If stderr fails, there is nobody left to tell.
+    // A failure of stderr cannot be reported.
     let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 
-/// `text` with every control character escaped except newlines and tabs.
+/// Returns `text` with every control character escaped except newlines and tabs.
 pub fn visible(text: &str) -> String {
     escaped(text, |c| c == '\n' || c == '\t')
 }
 
-/// `path` on one line.
+/// Returns `path` on one line.
 pub fn name(path: &Path) -> String {
     one_line(&path.display().to_string())
 }
 
-/// `text` on one line: newlines are escaped too.
+/// Returns `text` on one line: newlines are escaped too.
 pub fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }

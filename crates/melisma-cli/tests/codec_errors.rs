@@ -208,7 +208,7 @@ fn a_full_disk_is_code_4() {
     assert!(ran.stderr.contains("\nhint: free some space"), "{}", ran.stderr);
 }
 
-/// 64 MiB in all are no fault, only 64 MiB since the last frame.
+/// 64 MiB in all are allowed; 64 MiB since the last frame are not.
 #[test]
 fn a_stream_ends_where_no_frame_comes_any_more() {
     let sandbox = Sandbox::new();

@@ -108,7 +108,7 @@ fn bad_pipes_are_refused() {
     let tiny = golden_file("snac/tiny24");
     for (name, expected) in [
         ("empty.wav", "error: stdin: the pipe is empty"),
-        ("short.wav", "error: stdin: a WAV file of 4 bytes"),
+        ("short.wav", "error: stdin: the WAV file ends in its header, after 4 bytes"),
         ("prose.wav", "error: stdin: "),
         ("nan.wav", "error: stdin: sample 2500 is NaN"),
         ("inf.wav", "error: stdin: sample 1200 is -inf"),

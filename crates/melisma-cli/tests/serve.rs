@@ -282,7 +282,7 @@ fn what_cannot_be_served_is_an_error() {
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(said), "{}", ran.stderr);
     };
-    refused(&["--host", "0.0.0.0"], "there is no key");
+    refused(&["--host", "0.0.0.0"], "needs a key");
     refused(&["--allow-origin", "example.com"], "expected a scheme and a host");
     refused(&["--api-key-file", "absent"], "absent");
     refused(&["--model", "absent"], "absent");
@@ -297,7 +297,7 @@ fn what_cannot_be_served_is_an_error() {
     refused(&["--model", "builtin:mini24", "--upstream", "127.0.0.1:8000"], "expected http:// or https://");
     refused(&[&upstream[..], &["--upstream-key-file", "key"]].concat(), "without spaces");
     std::fs::write(sandbox.path("a.yaml"), "upstream:\n  template: hello\n").unwrap();
-    refused(&[&upstream[..], &["--config", "a.yaml"]].concat(), "a.yaml:2: the template has no place for the text");
+    refused(&[&upstream[..], &["--config", "a.yaml"]].concat(), "a.yaml:2: the template has no `{text}`");
     std::fs::write(sandbox.path("a.yaml"), "upstream:\n  api: speech\n").unwrap();
     refused(&[&upstream[..], &["--config", "a.yaml"]].concat(), "expected completions or chat");
 }

@@ -70,7 +70,7 @@ impl Served {
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("http://").unwrap_or_else(|| panic!("{line}")).to_owned();
-        // All of them are read; what is no event is kept.
+        // All lines are read; those that are not events are collected.
         let events = std::thread::spawn(move || {
             let lines = lines.lines().map_while(std::io::Result::ok).filter(|line| !line.starts_with('{'));
             lines.collect::<Vec<_>>().join("\n")

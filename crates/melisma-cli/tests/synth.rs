@@ -168,7 +168,7 @@ fn captures_are_left_behind() {
     let again = ["synth", "preset:sleep", "-o", "b.wav", "--seconds", "1", "--debug-capture", "debug"];
     let refused = sandbox.run(&again);
     assert_eq!(
-        (refused.code, refused.stderr.contains("debug/capture.wav: there already")),
+        (refused.code, refused.stderr.contains("debug/capture.wav: the file exists already")),
         (2, true),
         "{}",
         refused.stderr

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "there is no system to ask")]
+    #[cfg_attr(miri, ignore = "miri has no system calls")]
     fn memory_is_limited_to_what_was_said_and_to_what_is_allowed() {
         const FAR_AWAY: u64 = 1 << 50;
         let [_, most] = limits("Max data size");

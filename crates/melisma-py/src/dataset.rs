@@ -22,8 +22,8 @@ pub use inputs::PyInputs;
 pub use merge::merge_shards;
 
 use crate::error::raise;
+use crate::exec_context::{ExecContext, ExecOptions};
 use crate::local::Local;
-use crate::place::{Choice, Place};
 use crate::signal::{self, Stop};
 use crate::snac::Codec;
 use crate::{array, mel};
@@ -31,7 +31,7 @@ use crate::{array, mel};
 /// What every build takes.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Order<'py> {
+pub struct BuildArgs<'py> {
     inputs: Bound<'py, PyInputs>,
     output: PathBuf,
     store: Option<String>,
@@ -41,17 +41,17 @@ pub struct Order<'py> {
     progress: Option<Bound<'py, PyAny>>,
 }
 
-/// Where a build runs: device, threads and memory limit.
-type Where<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
+/// Device, threads and memory limit.
+type ExecArgs<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
 
-fn choice<'a>((device, threads, memory_limit): &'a Where<'_>) -> Choice<'a> {
-    Choice { device: device.as_deref(), threads: *threads, memory_limit: memory_limit.as_ref() }
+fn exec_options<'a>((device, threads, memory_limit): &'a ExecArgs<'_>) -> ExecOptions<'a> {
+    ExecOptions { device: device.as_deref(), threads: *threads, memory_limit: memory_limit.as_ref() }
 }
 
 /// A feature and a place, with its model loaded, for many builds.
 #[pyclass(name = "_Builder", module = "melisma._melisma", frozen)]
 pub struct PyBuilder {
-    made: Local<(Place, Feature)>,
+    opened: Local<(ExecContext, Feature)>,
 }
 
 #[pymethods]
@@ -60,7 +60,7 @@ impl PyBuilder {
     #[staticmethod]
     fn mel<'py>(
         py: Python<'py>,
-        place: Where<'py>,
+        exec: ExecArgs<'py>,
         preset: &str,
         values: &Bound<'py, PyDict>,
         segments: (f64, Option<f64>, bool),
@@ -78,19 +78,19 @@ impl PyBuilder {
             Ok(options)
         };
         let options = options().map_err(raise)?;
-        Ok(Self { made: Local::new((Place::open(py, choice(&place))?, options.into())) })
+        Ok(Self { opened: Local::new((ExecContext::open(py, exec_options(&exec))?, options.into())) })
     }
 
     /// Builds datasets of tokens.
     #[staticmethod]
     fn tokens<'py>(
         py: Python<'py>,
-        place: Where<'py>,
+        exec: ExecArgs<'py>,
         model: &str,
         table: Option<(PathBuf, String, Option<String>)>,
         measure: Option<(Option<f64>,)>,
     ) -> PyResult<Self> {
-        let codec = Codec::open(py, model, choice(&place))?;
+        let codec = Codec::open(py, model, exec_options(&exec))?;
         let texts = match table {
             None => Texts::Beside,
             Some((path, text, name)) => {
@@ -100,32 +100,37 @@ impl PyBuilder {
         };
         let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
         let tokens = Tokens::new(Arc::clone(&codec.model)).with_texts(texts).with_check(check);
-        Ok(Self { made: Local::new((codec.place, tokens.into())) })
+        Ok(Self { opened: Local::new((codec.exec, tokens.into())) })
     }
 
     /// Builds one dataset or shard, and returns a report.
-    fn build<'py>(&self, py: Python<'py>, order: Order<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (place, feature) = self.made.get()?;
-        build(py, &order, place, feature.clone())
+    fn build<'py>(&self, py: Python<'py>, args: BuildArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (exec, feature) = self.opened.get()?;
+        build(py, &args, exec, feature.clone())
     }
 }
 
 fn seconds(value: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|_| Error::invalid(format!("a segment of {value} seconds")))
+    Duration::try_from_secs_f64(value).map_err(|_| Error::invalid(format!("a segment cannot have {value} seconds")))
 }
 
-fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Feature) -> PyResult<Bound<'py, PyAny>> {
-    let Order { output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
-    let (threads, shard, stops_on_failure) = (place.config.threads.value.count(), *shard, *stop_on_failure);
+fn build<'py>(
+    py: Python<'py>,
+    args: &BuildArgs<'py>,
+    exec: &ExecContext,
+    feature: Feature,
+) -> PyResult<Bound<'py, PyAny>> {
+    let BuildArgs { output, store, shard, overwrite, stop_on_failure, progress, .. } = args;
+    let (threads, shard, stops_on_failure) = (exec.config.threads.value.count(), *shard, *stop_on_failure);
     let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
     let counters = OnceLock::new();
     // Rows in all, and those of earlier runs.
     let (total, resumed) = (OnceLock::new(), AtomicU64::new(0));
     let progress = progress.as_ref().map(|progress| progress.clone().unbind());
-    let inputs = &order.inputs.get().inputs;
+    let inputs = &args.inputs.get().inputs;
     let work = |stop: &Stop| -> Result<Outcome> {
         let store = StoreKind::choose(store.as_deref(), output)?;
-        let request = Request::new_in(&place.context, inputs, output, feature)
+        let request = Request::new_in(&exec.context, inputs, output, feature)
             .with_shard(shard.0, shard.1)
             .with_store(store)
             .with_existing(existing)

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::raise;
+use crate::exec_context::{self, ExecContext};
 use crate::local::Shared;
-use crate::place::{self, Place};
 use crate::signal::{self, Watch};
 use crate::{array, out};
 
@@ -20,12 +20,12 @@ const LONG: usize = 1 << 24;
 /// A spectrogram's settings with its tables on a device.
 #[pyclass(name = "Transform", module = "melisma.mel", frozen)]
 pub struct PyTransform {
-    made: Shared<Made>,
+    opened: Shared<Opened>,
 }
 
-struct Made {
+struct Opened {
     transform: Transform,
-    place: Shared<Place>,
+    exec: Shared<ExecContext>,
 }
 
 #[pymethods]
@@ -38,22 +38,22 @@ impl PyTransform {
         if let Some(values) = values {
             set(&mut config, values)?;
         }
-        let place = place::shared(py, device)?;
-        let at = place.get()?;
+        let exec = exec_context::shared(py, device)?;
+        let at = exec.get()?;
         let transform = py.detach(|| Transform::new_in(&at.context, config)).map_err(raise)?;
-        Ok(Self { made: Shared::new(Made { transform, place }) })
+        Ok(Self { opened: Shared::new(Opened { transform, exec }) })
     }
 
     /// Its settings by name.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let json = serde_json::to_string(self.made.get()?.transform.config()).unwrap_or_default();
+        let json = serde_json::to_string(self.opened.get()?.transform.config()).unwrap_or_default();
         array::parsed(py, &json)
     }
 
     /// The spectrogram's shape of `n_samples` samples.
     fn shape<'py>(&self, py: Python<'py>, n_samples: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let transform = &self.made.get()?.transform;
+        let transform = &self.opened.get()?.transform;
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
         PyTuple::new(py, transform.config().shape(n_frames))
     }
@@ -75,7 +75,7 @@ impl PyTransform {
         samples: &Bound<'py, PyArrayDyn<S>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let config = self.made.get()?.transform.config();
+        let config = self.opened.get()?.transform.config();
         match config.dtype.bytes() {
             2 => self.to::<S, f16>(samples, out),
             _ => self.to::<S, f32>(samples, out),
@@ -88,13 +88,15 @@ impl PyTransform {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = samples.py();
-        let Made { transform, place } = self.made.get()?;
-        let queue = place.get()?.context.queue();
+        let Opened { transform, exec } = self.opened.get()?;
+        let queue = exec.get()?.context.queue();
         let samples = samples.try_readonly()?;
         let (n_items, n_samples) = match *samples.shape() {
             [n_samples] => (None, n_samples),
             [n_items, n_samples] => (Some(n_items), n_samples),
-            _ => return Err(raise(Error::invalid(format!("samples of shape {:?}", samples.shape())))),
+            _ => {
+                return Err(raise(Error::invalid(format!("samples have shape {:?}", samples.shape()))));
+            }
         };
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
         let [rows, columns] = transform.config().shape(n_frames);

@@ -21,7 +21,7 @@ use crate::signal::Stop;
 
 /// The requirements on an engine, as given in Python.
 #[derive(Clone, Default)]
-pub struct Asks {
+pub struct RequirementArgs {
     pub precision: Option<String>,
     pub tolerance: Option<f64>,
     pub engine: Option<String>,
@@ -35,8 +35,8 @@ impl Setup {
     }
 }
 
-impl Asks {
-    fn asked(&self) -> Requested<'_> {
+impl RequirementArgs {
+    fn to_requested(&self) -> Requested<'_> {
         let (precision, engine) = (self.precision.as_deref(), self.engine.as_deref());
         Requested::default().with_precision(precision).with_tolerance(self.tolerance).with_engine(engine)
     }
@@ -60,18 +60,18 @@ pub struct Setup {
 }
 
 /// The report of `melisma optimize --json`, as text.
-pub fn optimize(setup: Setup, task: Task, asks: &Asks) -> (Result<String>, Notes) {
-    said(setup, |search| {
+pub fn optimize(setup: Setup, task: Task, requirements: &RequirementArgs) -> (Result<String>, Notes) {
+    with_notes(setup, |search| {
         let given = |(name, shape)| Given::new(name, Content::Shape(shape));
         let inputs = task.inputs.into_iter().map(given).collect();
-        let requirements = Requirements::new(search.config, asks.asked())?;
+        let requirements = Requirements::new(search.config, requirements.to_requested())?;
         let request = Request::new(task.model, requirements).with_inputs(inputs).with_calibrate(task.calibrate);
         search.optimize(&request).map(|outcome| outcome.keys().to_string())
     })
 }
 
 /// Outputs by name, and the engine's part of `melisma run --json`, as text.
-pub struct Ran {
+pub struct RunOutput {
     pub outputs: Vec<(String, Value)>,
     pub report: String,
 }
@@ -81,27 +81,32 @@ pub fn open(
     setup: Setup,
     path: &Path,
     inputs: Vec<(String, Value)>,
-    asks: &Asks,
+    requirements: &RequirementArgs,
 ) -> (Result<(Chosen, Vec<Value>)>, Notes) {
-    said(setup, |search| {
+    with_notes(setup, |search| {
         let values = |ports: &Ports| ports.arrange(inputs).map_err(|error| error.at("inputs"));
-        search.open_for_run(path, asks.asked(), values)
+        search.open_for_run(path, requirements.to_requested(), values)
     })
 }
 
 /// Runs a model once.
-pub fn run(setup: Setup, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
-    let (opened, notes) = open(setup, path, inputs, asks);
+pub fn run(
+    setup: Setup,
+    path: &Path,
+    inputs: Vec<(String, Value)>,
+    requirements: &RequirementArgs,
+) -> (Result<RunOutput>, Notes) {
+    let (opened, notes) = open(setup, path, inputs, requirements);
     let ran = opened.and_then(|(mut chosen, values)| {
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
-        Ok(Ran { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
+        Ok(RunOutput { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
     });
     (ran, notes)
 }
 
 /// Calls `work` with a search and collects its messages.
-fn said<R>(setup: Setup, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
+fn with_notes<R>(setup: Setup, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
     let notes = std::cell::RefCell::new(Notes::new());
     let say = |message: &Message| notes.borrow_mut().push(message.clone());
     let Setup { config, budget, program } = setup;

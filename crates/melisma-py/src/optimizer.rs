@@ -52,11 +52,11 @@ impl PyTensorOptimizer {
         let ready = config.and_then(|config| config.cast::<PyConfig>().ok());
         let ready = ready.map(|config| config.get().config.clone());
         let sources = settings::sources(profile, config.filter(|_| ready.is_none()), memory_limit)?;
-        let made = || {
+        let opened = || {
             let config = ready.map_or_else(|| Config::load(&sources), Ok)?;
             Ok(Self { tools: Local::new(TensorOptimizer::new(&config)?), config, last_run: Mutex::new(None) })
         };
-        py.detach(made).map_err(raise)
+        py.detach(opened).map_err(raise)
     }
 
     /// The memory in use and its limit.
@@ -177,9 +177,10 @@ impl PyTensorOptimizer {
         engine: Option<String>,
         calibrate: Option<PathBuf>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (setup, asks) = (self.setup(py)?, onnx::Asks { precision, tolerance, engine });
+        let (setup, requirements) = (self.setup(py)?, onnx::RequirementArgs { precision, tolerance, engine });
         let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
-        let (report, notes) = signal::alone(py, move |stop| Ok(onnx::optimize(setup.stopped_by(stop), task, &asks)))?;
+        let (report, notes) =
+            signal::alone(py, move |stop| Ok(onnx::optimize(setup.stopped_by(stop), task, &requirements)))?;
         log(py, notes)?;
         array::parsed(py, &report.map_err(raise)?)
     }
@@ -206,11 +207,12 @@ impl PyTensorOptimizer {
         tolerance: Option<f64>,
         engine: Option<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
+        let (inputs, requirements) = (onnx::values(inputs)?, onnx::RequirementArgs { precision, tolerance, engine });
         let setup = self.setup(py)?;
-        let (ran, notes) = signal::alone(py, move |stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, &asks)))?;
+        let (ran, notes) =
+            signal::alone(py, move |stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, &requirements)))?;
         log(py, notes)?;
-        let onnx::Ran { outputs, report } = ran.map_err(raise)?;
+        let onnx::RunOutput { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock() = Some(report);
         onnx::arrays(py, &outputs)
     }

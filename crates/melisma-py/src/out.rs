@@ -29,7 +29,7 @@ pub fn target<'py, T: Element, S: IntoDimension>(
     let fits = given.shape() == shape.slice() && given.is_c_contiguous();
     match out.cast::<PyArray<T, S::Dim>>() {
         Ok(array) if fits => Ok(array.clone()),
-        _ => Err(wrong(&format!("shape {:?} of {}; {}", given.shape(), given.dtype(), needed()))),
+        _ => Err(wrong(&format!("found shape {:?} of {}; {}", given.shape(), given.dtype(), needed()))),
     }
 }
 

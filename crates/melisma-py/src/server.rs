@@ -18,15 +18,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::raise;
+use crate::exec_context::ExecOptions;
 use crate::local::Local;
-use crate::place::Choice;
 use crate::signal;
 use crate::snac::Codec;
 
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
 /// How long leaving the server waits for open streams.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(20);
 
 /// A server that runs until it is closed.
@@ -44,7 +44,7 @@ struct Running {
 }
 
 impl Drop for Running {
-    /// A server that nobody can close any more ends by itself.
+    /// Ends the server when the object is collected.
     fn drop(&mut self) {
         self.stopper.drain();
     }
@@ -69,7 +69,7 @@ impl PyServer {
             let thread = running.thread.lock().take();
             let Some(thread) = thread else { return Ok(()) };
             let start = Instant::now();
-            while !thread.is_finished() && start.elapsed() < PATIENCE {
+            while !thread.is_finished() && start.elapsed() < CLOSE_TIMEOUT {
                 std::thread::sleep(TICK);
                 signal::check()?;
             }
@@ -118,10 +118,10 @@ pub fn serve(
         ));
     }
     let api_key = api_key.map(|text| key::check("api_key", &text)).transpose().map_err(raise)?;
-    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
+    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), ExecOptions::default())?;
     let of = |url: String| {
         let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;
-        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.upstream)? })
+        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.exec.upstream)? })
     };
     let upstream = upstream.map(of).transpose().map_err(raise)?;
     let settings = Settings {
@@ -129,7 +129,7 @@ pub fn serve(
         guard: Guard { key: api_key, ..Guard::default() },
         limits: Limits::default(),
         log: Log::default(),
-        threads: codec.place.config.threads.value.count(),
+        threads: codec.exec.config.threads.value.count(),
         upstream,
     };
     // Where the limit cannot be raised, fewer connections fit.
@@ -160,20 +160,20 @@ pub fn serve(
 }
 
 fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
-    let Codec { model, place } = codec;
-    let max_streams = match place.context.device() {
+    let Codec { model, exec } = codec;
+    let max_streams = match exec.context.device() {
         Device::Cpu(_) => 64,
         Device::Cuda(_) => 2048,
     };
     let setup = Setup {
-        queue: place.context.queue(),
-        budget: place.context.budget(),
+        queue: exec.context.queue(),
+        budget: exec.context.budget(),
         options: EngineOptions::new(max_streams),
         capacity: None,
         metrics: Arc::clone(metrics),
     };
     let batcher = Batcher::start(&model, setup)?;
-    let budget = place.context.budget();
-    let encoder = encoder::start(&model, &place.context.device().queue(budget)?, budget, metrics)?;
-    Ok(Decoder { model, batcher, encoder, device: place.context.device().clone() })
+    let budget = exec.context.budget();
+    let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
+    Ok(Decoder { model, batcher, encoder, device: exec.context.device().clone() })
 }

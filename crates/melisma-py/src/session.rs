@@ -15,7 +15,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::error::raise;
 use crate::local::Shared;
-use crate::onnx::{self, Asks, Setup};
+use crate::onnx::{self, RequirementArgs, Setup};
 use crate::optimizer::{PyTensorOptimizer, log};
 use crate::signal;
 
@@ -29,7 +29,7 @@ const MAX_OPEN: usize = 8;
 pub struct PySession {
     optimizer: Py<PyTensorOptimizer>,
     path: PathBuf,
-    asks: Asks,
+    requirements: RequirementArgs,
     ports: Ports,
     open: Shared<Mutex<Vec<Open>>>,
 }
@@ -56,8 +56,8 @@ impl PySession {
         let of = path.clone();
         let read = move |_: &_| Ports::of(&Model::open(&of)?).map_err(|error| error.at(of.display()));
         let ports = signal::alone(py, read)?;
-        let asks = Asks { precision, tolerance, engine };
-        Ok(Self { optimizer, path, asks, ports, open: Shared::new(Mutex::new(Vec::new())) })
+        let requirements = RequirementArgs { precision, tolerance, engine };
+        Ok(Self { optimizer, path, requirements, ports, open: Shared::new(Mutex::new(Vec::new())) })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -85,10 +85,10 @@ impl PySession {
             Some(ran) => (ran, Vec::new()),
             None => {
                 let setup = self.optimizer.get().setup(py)?;
-                let (open, path, asks) = (self.open.clone(), self.path.clone(), self.asks.clone());
+                let (open, path, requirements) = (self.open.clone(), self.path.clone(), self.requirements.clone());
                 signal::alone(py, move |stop| {
                     let open = open.get().map_err(|_| Error::unsupported("the session belongs to another process"))?;
-                    Ok(run(open, setup.stopped_by(stop), inputs, (&path, &asks)))
+                    Ok(run(open, setup.stopped_by(stop), inputs, (&path, &requirements)))
                 })?
             }
         };
@@ -98,7 +98,7 @@ impl PySession {
 }
 
 type Inputs = Vec<(String, Value)>;
-type Ran = melisma::Result<Vec<(String, Value)>>;
+type RunOutput = melisma::Result<Vec<(String, Value)>>;
 
 impl Open {
     fn is_for(&self, inputs: &Inputs) -> bool {
@@ -106,7 +106,7 @@ impl Open {
         shapes.eq(inputs.iter().map(|(name, value)| (name.as_str(), value.shape())))
     }
 
-    fn run(&mut self, inputs: Inputs) -> Ran {
+    fn run(&mut self, inputs: Inputs) -> RunOutput {
         let engine = &mut *self.chosen.engine;
         let values = engine.ports().arrange(inputs).map_err(|error| error.at("inputs"))?;
         let begin = Instant::now();
@@ -117,19 +117,24 @@ impl Open {
 }
 
 /// Runs on this thread if that is known to take less than [`SHORT`].
-fn run_short(open: &Mutex<Vec<Open>>, inputs: &mut Inputs) -> Option<Ran> {
+fn run_short(open: &Mutex<Vec<Open>>, inputs: &mut Inputs) -> Option<RunOutput> {
     let mut open = open.try_lock()?;
     let known = open.iter_mut().find(|known| known.is_for(inputs) && known.took < SHORT)?;
     Some(known.run(std::mem::take(inputs)))
 }
 
-fn run(open: &Mutex<Vec<Open>>, setup: Setup, inputs: Inputs, (path, asks): (&Path, &Asks)) -> (Ran, onnx::Notes) {
+fn run(
+    open: &Mutex<Vec<Open>>,
+    setup: Setup,
+    inputs: Inputs,
+    (path, requirements): (&Path, &RequirementArgs),
+) -> (RunOutput, onnx::Notes) {
     let mut open = open.lock();
     if let Some(known) = open.iter_mut().find(|known| known.is_for(&inputs)) {
         return (known.run(inputs), Vec::new());
     }
     let shapes = inputs.iter().map(|(name, value)| (name.clone(), value.shape().to_vec())).collect();
-    let (chosen, notes) = onnx::open(setup, path, inputs, asks);
+    let (chosen, notes) = onnx::open(setup, path, inputs, requirements);
     let ran = chosen.and_then(|(mut chosen, values)| {
         let begin = Instant::now();
         let ran = outputs(&mut *chosen.engine, &values)?;

@@ -114,7 +114,7 @@ pub fn alone<R: Send + 'static>(py: Python<'_>, work: impl FnOnce(&Stop) -> Resu
     let (send, receive) = mpsc::channel();
     let of_work = stop.clone();
     let run = move || {
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = send.send(work(&of_work));
     };
     thread::start("melisma-call", run).map_err(raise)?;

@@ -10,7 +10,7 @@ use crate::optimizer::PyTensorOptimizer;
 use crate::signal::Watch;
 use crate::tensor::PyTensor;
 
-/// A file of weights, of which nothing but the header is read.
+/// A file of weights; only its header is read.
 ///
 /// Args:
 ///     path: A `.safetensors` file, packed or not, or a checkpoint of PyTorch.

@@ -1,9 +1,9 @@
-//! A fixed number of places, taken without waiting.
+//! Admission control: a fixed number of permits, acquired without waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Hands out places until all are taken. Clones share the places.
+/// Hands out a limited number of permits. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Admission {
     inner: Arc<Inner>,
@@ -16,23 +16,23 @@ struct Inner {
     refused: AtomicUsize,
 }
 
-/// A place, free again when dropped.
+/// Counts against the limit until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     inner: Arc<Inner>,
 }
 
 impl Admission {
-    /// `limit` places, all free.
+    /// Creates `limit` permits.
     pub fn new(limit: usize) -> Self {
         Self { inner: Arc::new(Inner { limit, taken: AtomicUsize::new(0), refused: AtomicUsize::new(0) }) }
     }
 
-    /// A place, or `None` if all are taken.
-    pub fn enter(&self) -> Option<Place> {
+    /// Returns a permit, or `None` if all are in use.
+    pub fn try_acquire(&self) -> Option<Permit> {
         let more = |taken: usize| (taken < self.inner.limit).then_some(taken + 1);
         match self.inner.taken.fetch_update(Relaxed, Relaxed, more) {
-            Ok(_) => Some(Place { inner: Arc::clone(&self.inner) }),
+            Ok(_) => Some(Permit { inner: Arc::clone(&self.inner) }),
             Err(_) => {
                 self.inner.refused.fetch_add(1, Relaxed);
                 None
@@ -40,28 +40,28 @@ impl Admission {
         }
     }
 
-    /// All places.
+    /// Returns the number of permits.
     pub fn limit(&self) -> usize {
         self.inner.limit
     }
 
-    /// Places in use.
-    pub fn taken(&self) -> usize {
+    /// Returns the number of permits in use.
+    pub fn in_use(&self) -> usize {
         self.inner.taken.load(Relaxed)
     }
 
-    /// Whether no place is free.
+    /// Returns whether all permits are in use.
     pub fn is_full(&self) -> bool {
-        self.taken() >= self.limit()
+        self.in_use() >= self.limit()
     }
 
-    /// How often no place was free.
+    /// Returns how often a permit was refused.
     pub fn refused(&self) -> usize {
         self.inner.refused.load(Relaxed)
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.inner.taken.fetch_sub(1, Relaxed);
     }
@@ -72,15 +72,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_come_back() {
+    fn permits_come_back() {
         let admission = Admission::new(2);
-        let first = admission.enter();
+        let first = admission.try_acquire();
         assert!(!admission.is_full());
-        let second = admission.enter();
+        let second = admission.try_acquire();
         assert!(first.is_some() && second.is_some());
-        assert!(admission.is_full() && admission.enter().is_none());
-        assert_eq!((admission.taken(), admission.refused()), (2, 1));
+        assert!(admission.is_full() && admission.try_acquire().is_none());
+        assert_eq!((admission.in_use(), admission.refused()), (2, 1));
         drop(first);
-        assert!(admission.enter().is_some());
+        assert!(admission.try_acquire().is_some());
     }
 }

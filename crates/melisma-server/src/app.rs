@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,23 +18,23 @@ use crate::batcher::Batcher;
 use crate::encoder::Encoder;
 use crate::http::failure::Failure;
 use crate::http::guard::Guard;
-use crate::http::times::Times;
-use crate::ledger::Ledgers;
-use crate::live::Band;
+use crate::http::timeouts::ConnectionTimeouts;
+use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::token_report::TokenReports;
 use crate::upstream::Upstream;
 
-/// What a server is started with.
+/// Settings of a server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens; port 0 takes any free port.
+    /// Address to listen on; port 0 takes any free port.
     pub address: SocketAddr,
-    /// Who may ask.
+    /// Authentication and allowed hosts.
     pub guard: Guard,
-    /// Bounds on clients.
+    /// Limits on the clients.
     pub limits: Limits,
-    /// Where events go.
+    /// Log of events.
     pub log: Log,
     /// Threads for connections.
     pub threads: usize,
@@ -42,13 +42,13 @@ pub struct Settings {
     pub upstream: Option<Upstream>,
 }
 
-/// Bounds on what clients send and how long they take.
+/// Limits on the clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Most connections at a time.
     pub connections: usize,
-    /// How long connections may take.
-    pub times: Times,
+    /// Time limits of a connection.
+    pub timeouts: ConnectionTimeouts,
     /// Bytes of tokens in one request.
     pub token_bytes: usize,
     /// Bytes of an audio file.
@@ -61,19 +61,19 @@ pub struct Limits {
     pub speech_bytes: usize,
     /// Bytes of one WebSocket message.
     pub message_bytes: usize,
-    /// Audio of one stream.
+    /// Longest audio of one stream.
     pub audio: Duration,
-    /// Listeners of live music.
+    /// Most listeners of live music.
     pub listeners: usize,
-    /// Pieces that are rendered at a time.
+    /// Most pieces that are rendered at a time.
     pub renders: usize,
-    /// Audio files whose pictures are made at a time.
+    /// Most audio files that are drawn at a time.
     pub pictures: usize,
     /// The longest piece that is rendered.
     pub piece: Duration,
-    /// How long a client may receive nothing, or send nothing of a body.
-    pub patience: Duration,
-    /// Silence after which a WebSocket is asked for a sign of life.
+    /// Longest time without progress while a client receives an answer or sends a body.
+    pub stall_timeout: Duration,
+    /// Silence after which the server pings a WebSocket client.
     pub ping: Duration,
 }
 
@@ -82,7 +82,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Self {
             connections: 4096,
-            times: Times { header: seconds(10), idle: seconds(60), total: seconds(24 * 3600) },
+            timeouts: ConnectionTimeouts { header: seconds(10), idle: seconds(60), total: seconds(24 * 3600) },
             token_bytes: 256 << 20,
             audio_bytes: 1 << 30,
             frameless_bytes: 1 << 20,
@@ -94,7 +94,7 @@ impl Default for Limits {
             renders: 2,
             pictures: 2,
             piece: seconds(3600),
-            patience: seconds(10),
+            stall_timeout: seconds(10),
             ping: seconds(15),
         }
     }
@@ -116,30 +116,30 @@ pub struct Decoder {
 /// The state of a server.
 #[derive(Debug)]
 pub struct App {
-    /// Who may ask.
+    /// Authentication and allowed hosts.
     pub guard: Guard,
-    /// Bounds.
+    /// Limits on the clients.
     pub limits: Limits,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Events.
     pub log: Log,
-    /// Accounts of finished requests.
-    pub ledgers: Ledgers,
+    /// Token counts of finished requests.
+    pub token_reports: TokenReports,
     /// Open streams.
     pub streams: Streams,
-    /// Places for connections.
+    /// Limits the number of connections.
     pub connections: Admission,
     /// The language model behind speech, if there is one.
     pub upstream: Option<Arc<Upstream>>,
     /// Becomes true when the server drains.
     pub stop: watch::Receiver<bool>,
-    /// Places for whole renders.
+    /// Limits the number of whole renders.
     pub renders: Admission,
-    /// Places for pictures of audio files.
+    /// Limits the number of pictures of audio files.
     pub pictures: Admission,
     pub(crate) decoder: OnceLock<Decoder>,
-    pub(crate) band: OnceLock<Band>,
+    pub(crate) synth_pool: OnceLock<SynthPool>,
     ids: Ids,
 }
 
@@ -151,7 +151,7 @@ impl App {
             limits,
             metrics: Arc::default(),
             log,
-            ledgers: Ledgers::default(),
+            token_reports: TokenReports::default(),
             streams: Streams::default(),
             connections: Admission::new(limits.connections),
             upstream: upstream.map(Arc::new),
@@ -159,12 +159,12 @@ impl App {
             renders: Admission::new(limits.renders),
             pictures: Admission::new(limits.pictures),
             decoder: OnceLock::new(),
-            band: OnceLock::new(),
+            synth_pool: OnceLock::new(),
             ids: Ids::default(),
         }
     }
 
-    /// The decoder.
+    /// Returns the decoder.
     ///
     /// # Errors
     /// 503 while it is being loaded.
@@ -172,12 +172,12 @@ impl App {
         self.decoder.get().ok_or_else(|| Failure::busy("loading", "the model is being loaded"))
     }
 
-    /// The threads that play music.
+    /// Returns the threads that play music.
     ///
     /// # Errors
     /// 503 while they are being measured.
-    pub fn band(&self) -> Result<&Band, Failure> {
-        self.band.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
+    pub fn synth_pool(&self) -> Result<&SynthPool, Failure> {
+        self.synth_pool.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
     }
 
     /// Refuses new work while the server drains.
@@ -191,7 +191,7 @@ impl App {
         }
     }
 
-    /// Whether the server takes no further requests.
+    /// Returns whether the server takes no further requests.
     pub fn is_draining(&self) -> bool {
         *self.stop.borrow()
     }
@@ -203,13 +203,13 @@ impl App {
             .event(json!({"event": "stream", "kind": kind, "request_id": id, "reason": reason, "seconds": seconds}));
     }
 
-    /// A new name for a request.
+    /// Returns a new request id.
     pub fn request_id(&self) -> String {
         self.ids.next()
     }
 }
 
-/// Names of requests that cannot be guessed from each other.
+/// Generates request ids that cannot be guessed from each other.
 #[derive(Debug, Default)]
 struct Ids {
     keys: [RandomState; 2],
@@ -238,9 +238,9 @@ struct Stream {
     buffer_ms: Arc<AtomicU64>,
 }
 
-/// An open stream, listed until it is dropped.
+/// Keeps an open stream in the list until it is dropped.
 #[derive(Debug)]
-pub struct Listed {
+pub struct OpenStreamGuard {
     open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     key: u64,
     buffer_ms: Arc<AtomicU64>,
@@ -248,12 +248,12 @@ pub struct Listed {
 
 impl Streams {
     /// Lists the stream of the request `id`.
-    pub fn list(&self, id: &str, kind: &'static str) -> Listed {
+    pub fn list(&self, id: &str, kind: &'static str) -> OpenStreamGuard {
         let key = self.n.fetch_add(1, Relaxed);
         let buffer_ms = Arc::<AtomicU64>::default();
         let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
         self.open.lock().insert(key, stream);
-        Listed { open: Arc::clone(&self.open), key, buffer_ms }
+        OpenStreamGuard { open: Arc::clone(&self.open), key, buffer_ms }
     }
 
     /// `[{"id", "kind", "seconds", "buffer_seconds"}]`
@@ -269,21 +269,21 @@ impl Streams {
         self.open.lock().values().map(one).collect()
     }
 
-    /// How many are open.
+    /// Returns how many are open.
     pub fn count(&self) -> usize {
         self.open.lock().len()
     }
 }
 
-impl Listed {
-    /// Notes how much audio the client has ahead of the time since the start.
+impl OpenStreamGuard {
+    /// Notes how far ahead of real time the client's audio is.
     pub fn sent(&self, audio: Duration, since: Instant) {
         let ahead = audio.saturating_sub(since.elapsed());
         self.buffer_ms.store(ahead.as_millis() as u64, Relaxed);
     }
 }
 
-impl Drop for Listed {
+impl Drop for OpenStreamGuard {
     fn drop(&mut self) {
         self.open.lock().remove(&self.key);
     }

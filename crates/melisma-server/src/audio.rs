@@ -30,10 +30,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the parameter `format` may be.
+    /// Values of the parameter `format`.
     pub const NAMES: &str = "wav, flac, pcm, mp3 or opus";
 
-    /// The format called `name`.
+    /// Returns the format called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "wav" => Some(Self::Wav),
@@ -45,7 +45,7 @@ impl Format {
         }
     }
 
-    /// Its media type.
+    /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Wav => "audio/wav",
@@ -65,7 +65,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder before the first sample.
+    /// Creates an encoder before the first sample.
     ///
     /// # Errors
     /// The format has no such rate or number of channels.
@@ -82,7 +82,7 @@ impl Encoder {
         Ok(Self { spool, writer })
     }
 
-    /// A stereo or mono WAV of `n_samples` samples per channel, with its length in its header.
+    /// Creates a stereo or mono WAV of `n_samples` samples per channel, with its length in its header.
     ///
     /// # Errors
     /// As [`Encoder::new`]; the file would be too long.
@@ -98,7 +98,7 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// Samples without a header.
+    /// Returns the samples without a header.
     ///
     /// # Errors
     /// As [`Encoder::new`].
@@ -118,7 +118,7 @@ impl Encoder {
         Ok(self.spool.take())
     }
 
-    /// The last bytes.
+    /// Returns the last bytes.
     ///
     /// # Errors
     /// None: the bytes go to memory.

@@ -15,7 +15,7 @@ const FLOATS: u32 = 4;
 /// The header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The place of its first sample.
+    /// Index of its first sample.
     pub position: u64,
     /// Samples per channel.
     pub n_samples: usize,
@@ -24,7 +24,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The block with its samples, which are encoded already.
+    /// Returns the block with its samples, which are encoded already.
     pub fn with(self, format: SampleFormat, samples: &[u8]) -> Vec<u8> {
         let last = if self.is_last { LAST } else { 0 };
         let floats = if format.is_float() { FLOATS } else { 0 };
@@ -37,7 +37,7 @@ impl Head {
     }
 }
 
-/// The parameter `sample_format`: 16-bit integers unless floats are asked for.
+/// Returns the parameter `sample_format`: 16-bit integers unless floats are asked for.
 ///
 /// # Errors
 /// It is neither.
@@ -50,7 +50,7 @@ pub fn sample_format(query: &mut Query) -> Result<SampleFormat, Failure> {
     Ok(format.unwrap_or_default())
 }
 
-/// The message before the first block.
+/// Returns the message before the first block.
 pub fn start(format: SampleFormat, layout: Layout) -> Value {
     json!({
         "type": "start",

@@ -7,7 +7,7 @@ use melisma::{Error, Result};
 /// The most bytes of a key: a longer one would not fit into a request's headers.
 pub const MAX_BYTES: usize = 4096;
 
-/// The key in `text`, without the space around it. `origin` names the file, variable or argument.
+/// Returns the key in `text`, without the space around it. `origin` names the file, variable or argument.
 ///
 /// # Errors
 /// It is empty, too long, or not visible ASCII characters.
@@ -23,7 +23,7 @@ pub fn check(origin: &str, text: &str) -> Result<String> {
     }
 }
 
-/// The key in the environment variable, if it is set.
+/// Returns the key in the environment variable, if it is set.
 ///
 /// # Errors
 /// Those of [`check`].

@@ -1,6 +1,6 @@
 //! One JSON object for each event, written by a thread of its own.
 //!
-//! Whoever reads the events may stop reading, and then writing blocks. Nobody waits for that: events go
+//! If the reader of the events stops reading, writing blocks. The server never waits for it: events go
 //! into a queue, and when it is full they are counted and dropped.
 
 use std::collections::VecDeque;
@@ -18,9 +18,9 @@ use crate::metrics::Metrics;
 /// Lines that wait to be written.
 const MAX_LINES: usize = 1024;
 /// How long the end of the server waits for the lines to be written.
-const PATIENCE: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where events go. Clones share the queue.
+/// Log of events. Clones share the queue.
 #[derive(Clone, Default)]
 pub struct Log {
     shared: Option<Arc<Shared>>,
@@ -41,7 +41,7 @@ struct Queue {
 #[derive(Default)]
 struct State {
     lines: VecDeque<String>,
-    /// Events that were dropped and not yet told.
+    /// Dropped events that were not reported yet.
     n_dropped: u64,
     is_writing: bool,
     is_closed: bool,
@@ -86,8 +86,8 @@ impl Log {
     pub(crate) fn flush(&self) {
         let Some(Shared { queue }) = self.shared.as_deref() else { return };
         let is_busy = |state: &mut State| !state.lines.is_empty() || state.n_dropped > 0 || state.is_writing;
-        // What nobody reads by then is lost.
-        let _ = queue.changed.wait_timeout_while(queue.state.lock(), PATIENCE, is_busy);
+        // Lines that are not read by then are lost.
+        let _ = queue.changed.wait_timeout_while(queue.state.lock(), FLUSH_TIMEOUT, is_busy);
     }
 }
 
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// The next line, or `None` when no more can come.
+    /// Returns the next line, or `None` when no more can come.
     fn next(&self) -> Option<String> {
         let mut state = self.state.lock();
         state.is_writing = false;

@@ -48,7 +48,6 @@ const ASSETS: &[Asset] = assets![
     "element.js",
     "intake.js",
     "keyboard.js",
-    "ledger.js",
     "live-worker.js",
     "magma.js",
     "midi.js",
@@ -62,6 +61,7 @@ const ASSETS: &[Asset] = assets![
     "speak.js",
     "speech.js",
     "status.js",
+    "token-summary.js",
     "transport.js",
     "watch.js",
     "wav.js",
@@ -85,7 +85,7 @@ impl Asset {
     }
 }
 
-/// The file called `name`, or 304 if the browser has it already.
+/// Returns the file called `name`, or 304 if the browser has it already.
 ///
 /// # Errors
 /// 404 for an unknown name.

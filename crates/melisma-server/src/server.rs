@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::app::{App, Decoder, Settings};
-use crate::http::accept::{Door, accept};
-use crate::http::refusal::Refuse;
+use crate::http::accept::{AcceptOptions, accept};
+use crate::http::responder::RefusalResponder;
 use crate::key;
-use crate::live::Band;
+use crate::live::SynthPool;
 use crate::metrics::Metrics;
 use crate::route;
 
@@ -50,13 +50,13 @@ impl Server {
     /// Binds the port.
     ///
     /// # Errors
-    /// The address is in use, or is not a loopback address and there is no key; the key is not one.
+    /// The address is in use, the key is invalid, or the address is not a loopback address and the key is missing.
     pub fn bind(mut settings: Settings) -> Result<Self> {
         let Settings { address, threads, .. } = settings;
         settings.guard.key = settings.guard.key.map(|key| key::check("the API key", &key)).transpose()?;
         if !address.ip().is_loopback() && settings.guard.key.is_none() {
             return Err(Error::invalid(format!(
-                "{address}: other machines can reach this address, and there is no key"
+                "{address}: other machines can reach this address, so the server needs a key"
             ))
             .with_hint(Remedy::GiveKey)
             .or_hint("use 127.0.0.1"));
@@ -74,7 +74,7 @@ impl Server {
         Ok(Self { runtime, listener, address, app, stop: Stopper { stop: Arc::new(stop) }, threads })
     }
 
-    /// The address that it got.
+    /// Returns the address that it got.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -98,19 +98,19 @@ impl Server {
     pub fn run(self, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
         let Self { runtime, listener, app, stop, threads, .. } = self;
         let shared = Arc::clone(&app);
-        let refuse = Refuse::new(move |failure| route::refuse(&shared, failure));
-        let (admission, times) = (app.connections.clone(), app.limits.times);
-        let door = Door { admission, times, stop: app.stop.clone(), refuse };
+        let refuse = RefusalResponder::new(move |failure| route::refuse(&shared, failure));
+        let (admission, timeouts) = (app.connections.clone(), app.limits.timeouts);
+        let options = AcceptOptions { admission, timeouts, stop: app.stop.clone(), refuse };
         let shared = Arc::clone(&app);
         let answer = move |request, connection| route::answer(Arc::clone(&shared), request, connection);
-        let accepting = runtime.spawn(accept(listener, door, answer));
+        let accepting = runtime.spawn(accept(listener, options, answer));
         let prepared = prepare(&app, threads, load);
         match prepared {
             Err(_) => stop.drain(),
             Ok(()) => runtime.block_on(async {
                 // It ends when the server drains, and never panics.
                 let _ = accepting.await;
-                while app.connections.taken() > 0 {
+                while app.connections.in_use() > 0 {
                     sleep(DRAIN_POLL).await;
                 }
             }),
@@ -120,10 +120,10 @@ impl Server {
     }
 }
 
-/// Measures what the server can do, and loads what it needs.
+/// Measures the capacity of the server and loads its model.
 fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
-    // Nobody else sets the two.
-    let _ = app.band.set(Band::start(threads, app.limits.listeners)?);
+    // These are the only calls of `set`.
+    let _ = app.synth_pool.set(SynthPool::start(threads, app.limits.listeners)?);
     let _ = app.decoder.set(load(&app.metrics)?);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Who may ask, and what becomes of clients that are slow, too many or malicious.
+//! Authentication, and what becomes of clients that are slow, too many or malicious.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod client;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use client::{Answer, Fixture, codes, request, tokens};
-use melisma_server::{Guard, Limits, ROUTES, Settings, Times};
+use melisma_server::{ConnectionTimeouts, Guard, Limits, ROUTES, Settings};
 
 static KEYED: LazyLock<Fixture> = LazyLock::new(|| {
     let guard = Guard {
@@ -236,8 +236,8 @@ fn hasty(connections: usize) -> Fixture {
     let ms = Duration::from_millis;
     let limits = Limits {
         connections,
-        times: Times { header: ms(150), idle: ms(300), total: ms(60_000) },
-        patience: ms(200),
+        timeouts: ConnectionTimeouts { header: ms(150), idle: ms(300), total: ms(60_000) },
+        stall_timeout: ms(200),
         ping: ms(60),
         ..Limits::default()
     };
@@ -306,7 +306,7 @@ fn a_draining_server_finishes_its_streams_and_ends() {
 fn an_address_that_others_reach_needs_a_key() {
     let settings = |guard| Settings { address: "0.0.0.0:0".parse().unwrap(), guard, ..client::settings() };
     let error = melisma_server::Server::bind(settings(Guard::default())).unwrap_err();
-    assert!(error.to_string().contains("there is no key"), "{error}");
+    assert!(error.to_string().contains("needs a key"), "{error}");
     let guard = Guard { key: Some("k".to_owned()), ..Guard::default() };
     assert!(melisma_server::Server::bind(settings(guard)).is_ok());
 }

@@ -14,7 +14,7 @@ use melisma_server::websocket::Message;
 use melisma_server::{Guard, Limits, Log, Settings};
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| {
-    let limits = Limits { patience: Duration::from_millis(300), message_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits { stall_timeout: Duration::from_millis(300), message_bytes: 1 << 20, ..Limits::default() };
     Fixture::new(32, Guard::default(), limits)
 });
 

@@ -14,7 +14,7 @@ export const FIELD = Object.freeze({
   UNDERRUNS: 4,
   /** One of STATE. */
   STATE: 5,
-  /** 1 once the stream has ended, so that running dry is no fault. */
+  /** 1 once the stream has ended, so that running dry is expected. */
   ENDED: 6,
   /** 1 while the listener wants to hear something. */
   WANTED: 7,

@@ -2,7 +2,7 @@
 import { keyQuestion, probe, protocols, refusal, request, socketUrl, useKey } from "./connection.js";
 import { figure, find, milliseconds, show, stillness } from "./element.js";
 import { listenForFiles } from "./intake.js";
-import { inWords } from "./ledger.js";
+import { inWords } from "./token-summary.js";
 import { Notice } from "./notice.js";
 import { Picture } from "./picture.js";
 import { obstacle, Player } from "./player.js";

@@ -5,7 +5,7 @@ import { figure, find, make, show } from "./element.js";
 const MODEL = "melisma";
 const S16_SCALE = 1 / 32768;
 
-/** The text field, which is there where the server can speak. */
+/** The text field, shown if the server has a language model. */
 export class SpeechField extends EventTarget {
   constructor() {
     super();

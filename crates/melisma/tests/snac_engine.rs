@@ -226,7 +226,7 @@ fn misuse_is_refused() {
     assert!(engine.open(Noise::Off).unwrap_err().to_string().contains("all 2 streams"));
     assert!(engine.step(&[(a, frame), (a, frame)]).unwrap_err().to_string().contains("twice"));
     let error = engine.step(&[(a, frame), (b, two.frames())]).unwrap_err();
-    assert_eq!(error.to_string(), "engine: a step with 1 frames of one stream and 2 of another");
+    assert_eq!(error.to_string(), "engine: all streams of a step need the same number of frames: got 1 and 2");
     let many = codes(model, 5, 1);
     assert!(engine.step(&[(a, many.frames()), (b, many.frames())]).is_err(), "more than 8 frames");
     let foreign = codes(&MODELS[1], 1, 1);

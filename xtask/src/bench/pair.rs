@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// The share by which the new median may be worse, beyond the spread.
+/// How much worse the new median may be beyond the spread, as a share.
 const LOSS: f64 = 0.03;
 
 /// The medians of one row, one per round.

@@ -29,7 +29,7 @@ const COMPILER: &str = include_str!("nvrtc.py");
 pub fn check() -> Result<Outcome> {
     let sources = with_variants(texts(tree::sources("cu")?, tree::shown)?);
     if sources.is_empty() {
-        return Ok(Outcome::Skipped("there is no .cu file yet".into()));
+        return Ok(Outcome::Skipped("no .cu files found".into()));
     }
     let headers = texts(tree::sources("cuh")?, |path| path.file_name().unwrap_or_default().to_string_lossy().into())?;
     let answer = compile(&headers, &sources)?;

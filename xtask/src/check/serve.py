@@ -18,7 +18,7 @@ import speech
 
 KEY = "a-key-of-the-check"
 N_FRAMES = 24
-# Requests are drawn from the schemas alone: bodies are seldom audio, and plain requests are no WebSockets.
+# Requests are drawn from the schemas alone: bodies are seldom audio, and none is a WebSocket handshake.
 SETTINGS = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 503]

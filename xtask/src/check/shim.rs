@@ -16,7 +16,7 @@ use std::process::Command;
 use std::{env, ffi::OsString, fs};
 
 pub fn check() -> Result<Outcome> {
-    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
+    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("no .cu files found".into())) };
     run(Command::new("bash").arg(sources().join("selftest.sh")))?;
     let mut total = Tally::default();
     // All packages, as in the step `test`: another selection would resolve other features and
@@ -28,7 +28,7 @@ pub fn check() -> Result<Outcome> {
 
 /// The cases that take too long for every check.
 pub fn check_long() -> Result<Outcome> {
-    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
+    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("no .cu files found".into())) };
     let mut total = Tally::default();
     shim.run_files("long", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
@@ -40,7 +40,7 @@ struct Shim {
 }
 
 impl Shim {
-    /// `None` if there is no kernel.
+    /// Returns `None` without kernels.
     fn build() -> Result<Option<Self>> {
         if tree::sources("cu")?.is_empty() {
             return Ok(None);

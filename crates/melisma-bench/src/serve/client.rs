@@ -23,12 +23,12 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// An open WebSocket.
 pub(super) struct Socket {
-    pub(super) ear: Ear,
-    pub(super) mouth: OwnedWriteHalf,
+    pub(super) reader: MessageReader,
+    pub(super) writer: OwnedWriteHalf,
 }
 
 /// The side that messages come from.
-pub(super) struct Ear {
+pub(super) struct MessageReader {
     incoming: Incoming<Chain<Cursor<Vec<u8>>, OwnedReadHalf>>,
 }
 
@@ -46,9 +46,9 @@ pub(super) async fn open(address: SocketAddr, path: &str) -> Result<Answer> {
     let (stream, head, rest) = asked.map_err(|error| Error::io("a connection to the server", error))?;
     match head.split(' ').nth(1) {
         Some("101") => {
-            let (read, mouth) = stream.into_split();
+            let (read, writer) = stream.into_split();
             let incoming = Incoming::new(Cursor::new(rest).chain(read), Writer::Server, MESSAGE_BYTES);
-            Ok(Answer::Open(Socket { ear: Ear { incoming }, mouth }))
+            Ok(Answer::Open(Socket { reader: MessageReader { incoming }, writer }))
         }
         Some("503") => Ok(Answer::Refused(start.elapsed())),
         _ => Err(Error::new(ErrorKind::Check, format!("{path}: the server answers {head}"))),
@@ -76,7 +76,7 @@ async fn ask(address: SocketAddr, path: &str) -> io::Result<(TcpStream, String, 
     }
 }
 
-impl Ear {
+impl MessageReader {
     /// The next message and when it arrived.
     pub(super) async fn next(&mut self) -> Result<(Instant, Message)> {
         let silent = Err(End::Lost(io::ErrorKind::TimedOut.into()));

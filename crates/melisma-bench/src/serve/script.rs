@@ -88,7 +88,7 @@ impl Script {
         ((end + self.lag).div_ceil(self.frame_len) as usize).saturating_sub(1).min(self.n_frames)
     }
 
-    /// Samples by which the audio lags behind the tokens.
+    /// Latency of the audio behind the tokens, in samples.
     #[cfg(test)]
     pub(super) fn lag(&self) -> u64 {
         self.lag

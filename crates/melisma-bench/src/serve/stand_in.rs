@@ -98,7 +98,7 @@ pub struct StandIn {
 }
 
 impl Script {
-    /// `texts` as fast as they go, and a proper end.
+    /// Returns `texts` as fast as they go, and a proper end.
     pub fn of(texts: Vec<String>) -> Self {
         Self::Stream { texts, pace: Duration::ZERO, ending: Ending::Done }
     }
@@ -130,17 +130,17 @@ impl StandIn {
         Ok(Self { address, asked, open })
     }
 
-    /// Its address.
+    /// Returns the address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
     }
 
-    /// The requests that are being answered.
+    /// Returns the requests that are being answered.
     pub fn n_open(&self) -> usize {
         *self.open.lock()
     }

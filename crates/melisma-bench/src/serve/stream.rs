@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::block::{Block, HEAD_BYTES};
-use super::client::{Answer, Ear, Socket, open, until};
+use super::client::{Answer, MessageReader, Socket, open, until};
 use super::script::Script;
 use super::{Error, Result};
 use melisma::ErrorKind;
@@ -65,9 +65,9 @@ pub(super) async fn play(address: SocketAddr, script: Arc<Script>, plan: Plan) -
         // A place that became free late is not part of the load.
         return Ok(outcome);
     }
-    let Socket { mut ear, mouth } = socket;
-    let speaking = tokio::spawn(speak(mouth, Arc::clone(&script), plan.speak));
-    let heard = listen(&mut ear, &script).await;
+    let Socket { mut reader, writer } = socket;
+    let speaking = tokio::spawn(speak(writer, Arc::clone(&script), plan.speak));
+    let heard = listen(&mut reader, &script).await;
     if heard.is_err() {
         speaking.abort();
     }
@@ -83,9 +83,9 @@ type Spoken = (OwnedWriteHalf, Vec<Instant>, Instant);
 
 /// Says all tokens at the pace at which they are played. The half is returned, because dropping it
 /// would end the connection.
-async fn speak(mut mouth: OwnedWriteHalf, script: Arc<Script>, start: Instant) -> io::Result<Spoken> {
+async fn speak(mut writer: OwnedWriteHalf, script: Arc<Script>, start: Instant) -> io::Result<Spoken> {
     let mut sent = Vec::with_capacity(script.n_frames + 1);
-    mouth.write_all(&script.start).await?;
+    writer.write_all(&script.start).await?;
     until(start).await;
     let first = Instant::now();
     for index in 0..script.n_frames {
@@ -95,21 +95,21 @@ async fn speak(mut mouth: OwnedWriteHalf, script: Arc<Script>, start: Instant) -
         for (message, n) in messages.iter().zip(0..) {
             until(began + script.period * n / messages.len() as u32).await;
             last = Instant::now();
-            mouth.write_all(message).await?;
+            writer.write_all(message).await?;
         }
         sent.push(last);
     }
     sent.push(Instant::now());
-    mouth.write_all(&script.end).await?;
-    Ok((mouth, sent, first))
+    writer.write_all(&script.end).await?;
+    Ok((writer, sent, first))
 }
 
 /// Takes blocks until the ledger comes.
-async fn listen(ear: &mut Ear, script: &Script) -> Result<Vec<Block>> {
+async fn listen(reader: &mut MessageReader, script: &Script) -> Result<Vec<Block>> {
     let mut blocks = Vec::with_capacity(script.n_frames);
     let mut position = 0;
     loop {
-        match ear.next().await? {
+        match reader.next().await? {
             (at, Message::Binary(bytes)) => {
                 let block = Block::read(at, &bytes)?;
                 if block.position != position {

@@ -95,10 +95,10 @@ async fn listener(address: SocketAddr, index: u32, plan: Plan) -> Result<Option<
     let Answer::Open(socket) = open(address, &format!("/v1/synth?preset={preset}&seed={index}")).await? else {
         return Ok(None);
     };
-    let Socket { mut ear, mut mouth } = socket;
+    let Socket { mut reader, mut writer } = socket;
     let mut blocks = Vec::new();
     loop {
-        match ear.next().await? {
+        match reader.next().await? {
             (at, Message::Binary(bytes)) => {
                 blocks.push(Block::read(at, &bytes)?);
                 if at >= plan.end {
@@ -107,7 +107,7 @@ async fn listener(address: SocketAddr, index: u32, plan: Plan) -> Result<Option<
             }
             (_, Message::Ping(bytes)) => {
                 let pong = frame(&Message::Pong(bytes));
-                mouth.write_all(&pong).await.map_err(|error| Error::io("a listener", error))?;
+                writer.write_all(&pong).await.map_err(|error| Error::io("a listener", error))?;
             }
             _ => {}
         }

@@ -30,7 +30,7 @@ pub struct CorpusArgs {
 }
 
 impl CorpusArgs {
-    /// Whether a flag was given that single files do not have.
+    /// Returns whether a flag was given that single files do not have.
     pub fn is_used(&self) -> bool {
         self.metadata.is_some() || self.drop_repeats || self.shard.is_some() || self.on_error != "skip"
     }

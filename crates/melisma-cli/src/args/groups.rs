@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This machine and this program", &["demo", "doctor", "bench", "completions", "help"]),
 ];
 
-/// `command` with its subcommands listed by job in its help.
+/// Returns `command` with its subcommands listed by job in its help.
 pub fn grouped(mut command: Command) -> Command {
     // Adds the subcommand `help`.
     command.build();

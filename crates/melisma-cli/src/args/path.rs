@@ -65,7 +65,7 @@ impl Paths {
     }
 }
 
-/// The files that `value` of the argument `id` refers to.
+/// Returns the files that `value` of the argument `id` refers to.
 fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
     let path = Path::new(value);
     let after_name = value.to_str().and_then(|text| text.split_once('=')).map(|(_, path)| PathBuf::from(path));
@@ -82,7 +82,7 @@ fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
     files
 }
 
-/// The files of a model, a dataset or calibration data in `folder`, and the folders.
+/// Returns the files of a model, a dataset or calibration data in `folder`, and the folders.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let is_read = |path: &PathBuf| {
         let suffix = path.extension().unwrap_or_default();

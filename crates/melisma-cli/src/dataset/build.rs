@@ -45,7 +45,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
         .with_threads(session.config.threads.value.count())
         .with_techniques(techniques);
     let outcome = watch::build(session, &request)?;
-    watch::tell_failures(session, &outcome, place);
+    watch::report_failures(session, &outcome, place);
     session.print(context.device(), || report::text(&outcome), report::json(&outcome, &inputs.skipped))
 }
 

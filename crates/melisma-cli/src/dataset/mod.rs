@@ -70,7 +70,7 @@ fn lines_info(session: &Session, path: &Path) -> Result<()> {
     session.print(HOST, text, json)
 }
 
-/// One attribute per line.
+/// Returns one attribute per line.
 fn shown(attributes: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
         let line = format!("{name}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
@@ -79,7 +79,7 @@ fn shown(attributes: &Map<String, Value>) -> String {
     attributes.iter().map(line).collect()
 }
 
-/// The budget of commands that use no device.
+/// Returns the budget of commands that use no device.
 fn host_budget(session: &Session) -> Result<Budget> {
     Ok(memory::budget(session.config.memory_limit.value, &Device::cpu()?))
 }
@@ -107,7 +107,7 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
         "plan_matches": verified.plan_matches, "columns_without_hash": verified.unhashed,
     });
     session.print(HOST, text, json)?;
-    tell_memory(session, &budget);
+    report_memory(session, &budget);
     verified.check().map_err(|error| error.at(path.display()))
 }
 
@@ -132,12 +132,12 @@ fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&st
     });
     let text = || format!("{} of {}\n", count(merged.rows, "row"), count(shards.len() as u64, "shard"));
     session.print(HOST, text, json)?;
-    tell_memory(session, &budget);
+    report_memory(session, &budget);
     Ok(())
 }
 
 /// Prints memory use with `--verbose`.
-fn tell_memory(session: &Session, budget: &Budget) {
+fn report_memory(session: &Session, budget: &Budget) {
     if session.settings.verbose.value {
         session.say(MemoryTracker::new(budget.clone()).summary().to_string().trim_end());
     }

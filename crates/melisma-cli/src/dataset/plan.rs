@@ -91,7 +91,7 @@ fn text(work: Work, machine: &Machine, forecast: &Forecast) -> String {
     )
 }
 
-/// Seconds in a unit that people plan in.
+/// Returns the seconds in a unit that people plan in.
 fn time(seconds: f64) -> String {
     match seconds {
         172_800.0.. => format!("{:.1} days", seconds / 86_400.0),

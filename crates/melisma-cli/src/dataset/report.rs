@@ -13,7 +13,7 @@ pub fn text(outcome: &Outcome) -> String {
     let seconds = outcome.wall_seconds.max(1e-9);
     format!(
         "{}, {} ({} from before), {:.1} s of audio\n\
-         {:.2} s, of which headers {:.2} s; {}, {:.0} files/s\n\n{}",
+         {:.2} s, headers {:.2} s of it; {}, {:.0} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         count(outcome.segments as u64, "segment"),
         outcome.resumed_segments,
@@ -44,7 +44,7 @@ pub fn rehearsal_text(rehearsal: &Rehearsal) -> String {
     )
 }
 
-/// Seconds and bytes per second of each stage, and the stage that limited the run.
+/// Returns the seconds and bytes per second of each stage, and the stage that limited the run.
 fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
     let is_gpu = counters.device_seconds > 0.0;
     let on_device = |stage: Stage| is_gpu && matches!(stage, Stage::ToDevice | Stage::Compute | Stage::FromDevice);
@@ -101,7 +101,7 @@ fn busy(counters: &Snapshot, wall_seconds: f64) -> f64 {
     counters.device_seconds / wall_seconds.max(1e-9)
 }
 
-/// The keys that builds and rehearsals share.
+/// Returns the keys that builds and rehearsals share.
 fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String, Value> {
     let stages: Map<String, Value> = Stage::ALL
         .into_iter()
@@ -157,7 +157,7 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
     Value::Object(all)
 }
 
-/// The report of a corpus of tokens.
+/// Returns the report of a corpus of tokens.
 pub fn tokens_json(outcome: &Outcome, skipped: &Skipped) -> Value {
     let mut all = json(outcome, skipped);
     all["frames"] = outcome.frames.into();
@@ -185,7 +185,7 @@ pub fn tokens_text(outcome: &Outcome) -> String {
         .collect();
     format!(
         "{} ({} from before), {}, {:.1} s of audio{converted}\n\
-         {:.2} s, of which headers {:.2} s; {:.1}x realtime, {:.1} files/s\n\n{}",
+         {:.2} s, headers {:.2} s of it; {:.1}x realtime, {:.1} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         outcome.resumed_segments,
         count(outcome.frames, "frame"),

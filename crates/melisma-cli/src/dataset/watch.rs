@@ -43,7 +43,7 @@ pub fn shard(text: Option<&str>) -> Result<(usize, usize)> {
 }
 
 /// Lists the failures of a build on stderr.
-pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
+pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.is_empty() {
         return;
     }
@@ -83,7 +83,7 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
     }
 }
 
-/// Builds, with a progress bar if somebody is watching.
+/// Builds, with a progress bar on a terminal.
 pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
     let counters = Counters::default();
     if !session.has_audience() {

@@ -30,7 +30,7 @@ use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use flow::{Flow, Options, Outcome, Work};
 use sink::{Layout, Sink};
-pub use sink::{Place, partial_name};
+pub use sink::{Output, partial_name};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
@@ -39,12 +39,12 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let format = audio_format(args)?;
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
-    let place = Place::open(&args.output, session.existing)?;
+    let output = Output::open(&args.output, session.existing)?;
     let context = session.context()?;
     session.require(context.device(), "decoding with this model", needed(&args.model, context.device()))?;
     let codec = Codec::open_in(context, &args.model)?;
     let player = Player::new(&codec.model, context.queue(), context.budget(), options.decoding.clone())?;
-    let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
+    let sink = Sink::new(output, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
     let outcome = match Flow::new(Work { session, codec: &codec, options: &options }, player, sink)?.run(input) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),
@@ -58,14 +58,14 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.print(&codec.device, || report.text(), report.json(&args.model))
 }
 
-/// Memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
+/// Returns the memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
 /// engine. A model that cannot be read counts as 0, because opening it fails later.
 fn needed(model: &str, device: &Device) -> Needed {
     let engine = Config::open(model).map(|config| Engine::needed(&config, device, 1)).unwrap_or_default();
     Needed { host: loaded_bytes(model) + engine.host + flow::UNDECIDED_BYTES, ..engine }
 }
 
-/// The format that the name of the output asks for. A pipe and a name without a suffix get WAV.
+/// Returns the format that the name of the output asks for. A pipe and a name without a suffix get WAV.
 fn audio_format(args: &DecodeArgs) -> Result<audio::Format> {
     let samples = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
     match args.output.extension() {
@@ -99,7 +99,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     })
 }
 
-/// The rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
+/// Returns the rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
 /// FP32.
 pub fn rounding(session: &Session) -> Result<Rounding> {
     let precision = Policy::new(&session.config).precision;

@@ -23,9 +23,9 @@ pub struct Sink {
 
 enum State {
     /// Nothing has been written yet.
-    Opened(Place),
+    Opened(Output),
     Writing {
-        writer: Writer<Place>,
+        writer: Writer<Output>,
         n_samples: u64,
     },
     Ended,
@@ -38,13 +38,13 @@ pub struct Layout {
     pub format: Format,
 }
 
-/// Where the bytes go.
-pub enum Place {
+/// The output: a file or stdout.
+pub enum Output {
     File(OutputFile),
     Stdout(Stdout),
 }
 
-impl Place {
+impl Output {
     /// Opens `path`, or stdout for `-`.
     pub fn open(path: &Path, existing: Existing) -> Result<Self> {
         if !is_pipe(path) {
@@ -58,7 +58,7 @@ impl Place {
         Ok(Self::Stdout(io::stdout()))
     }
 
-    /// Whether the header can be rewritten.
+    /// Returns whether the header can be rewritten.
     pub fn is_seekable(&self) -> bool {
         matches!(self, Self::File(file) if file.is_seekable())
     }
@@ -73,15 +73,15 @@ impl Place {
 }
 
 impl Sink {
-    pub fn new(place: Place, layout: Layout) -> Self {
-        let name = match &place {
-            Place::File(file) => file.path().to_owned(),
-            Place::Stdout(_) => "stdout".into(),
+    pub fn new(output: Output, layout: Layout) -> Self {
+        let name = match &output {
+            Output::File(file) => file.path().to_owned(),
+            Output::Stdout(_) => "stdout".into(),
         };
-        let is_seekable = place.is_seekable();
-        let state = Arc::new(Mutex::new(State::Opened(place)));
+        let is_seekable = output.is_seekable();
+        let state = Arc::new(Mutex::new(State::Opened(output)));
         let at_interrupt = Arc::clone(&state);
-        interrupt::keep_with(move || if is_seekable { at_interrupt.lock().keep(layout) } else { None });
+        interrupt::on_interrupt(move || if is_seekable { at_interrupt.lock().save(layout) } else { None });
         Self { name, is_seekable, state, layout }
     }
 
@@ -129,11 +129,11 @@ impl Drop for Sink {
 impl State {
     fn write(&mut self, layout: Layout, samples: &[f32]) -> Result<()> {
         if let Self::Opened(_) = self
-            && let Self::Opened(place) = std::mem::replace(self, Self::Ended)
+            && let Self::Opened(output) = std::mem::replace(self, Self::Ended)
         {
-            let open = if place.is_seekable() { Writer::new } else { Writer::piped };
+            let open = if output.is_seekable() { Writer::new } else { Writer::piped };
             let mono = audio::Layout::new(layout.sample_rate, 1);
-            let writer = open(place, layout.format, mono)?;
+            let writer = open(output, layout.format, mono)?;
             *self = Self::Writing { writer, n_samples: 0 };
         }
         match self {
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    fn take(&mut self) -> Option<(Writer<Place>, u64)> {
+    fn take(&mut self) -> Option<(Writer<Output>, u64)> {
         match std::mem::replace(self, Self::Ended) {
             Self::Writing { writer, n_samples } => Some((writer, n_samples)),
             Self::Opened(_) | Self::Ended => None,
@@ -155,20 +155,20 @@ impl State {
     }
 
     /// Finishes an incomplete file, under a name that marks it as partial.
-    fn keep(&mut self, layout: Layout) -> Option<String> {
+    fn save(&mut self, layout: Layout) -> Option<String> {
         let (writer, n_samples) = self.take()?;
         if n_samples == 0 {
             return None;
         }
         let seconds = n_samples as f64 / f64::from(layout.sample_rate);
-        let Ok(Place::File(file)) = writer.seal() else { return None };
+        let Ok(Output::File(file)) = writer.seal() else { return None };
         let path = partial_name(file.target());
         let said = format!("the first {seconds:.2} s of audio are in {}", terminal::name(&path));
         file.commit_as(path).ok().map(|()| said)
     }
 }
 
-/// `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
+/// Returns `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
 pub fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".partial.");
@@ -176,7 +176,7 @@ pub fn partial_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-impl Read for Place {
+impl Read for Output {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::File(file) => file.read(bytes),
@@ -185,7 +185,7 @@ impl Read for Place {
     }
 }
 
-impl Write for Place {
+impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::File(file) => file.write(bytes),
@@ -201,10 +201,10 @@ impl Write for Place {
     }
 }
 
-impl Seek for Place {
-    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+impl Seek for Output {
+    fn seek(&mut self, output: SeekFrom) -> io::Result<u64> {
         match self {
-            Self::File(file) => file.seek(place),
+            Self::File(file) => file.seek(output),
             Self::Stdout(_) => Err(io::ErrorKind::NotSeekable.into()),
         }
     }

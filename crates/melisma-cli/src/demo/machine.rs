@@ -7,5 +7,5 @@ use crate::doctor::Facts;
 use crate::session::Session;
 
 pub fn run(session: &Session) -> Result<Chapter> {
-    Ok(Chapter { folded: Facts::look(session)?.table().html(), ..Chapter::default() })
+    Ok(Chapter { folded: Facts::collect(session)?.table().html(), ..Chapter::default() })
 }

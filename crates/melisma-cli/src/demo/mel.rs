@@ -95,7 +95,7 @@ fn dataset(session: &Session) -> Result<Build> {
     Ok(Build { speed, segments: outcome.segments, refused: outcome.failures.len(), table })
 }
 
-/// A rising tone over noise.
+/// Returns a rising tone over noise.
 fn sweep(rate: u32, seconds: f32, speed: f32) -> Vec<f32> {
     let mut random = Lcg32::new(1);
     let mut phase = 0f32;

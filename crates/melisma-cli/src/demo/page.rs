@@ -65,12 +65,12 @@ pub fn facts(facts: &[(String, &str)]) -> String {
     format!("<dl class=\"facts\">{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-/// The commands that do the same with files.
+/// Returns the commands that do the same with files.
 pub fn commands(lines: &[&str]) -> String {
     format!("<pre>{}</pre>\n", escape(&lines.join("\n")))
 }
 
-/// A number with commas between thousands.
+/// Returns a number with commas between thousands.
 pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let comma = |(at, digit): (usize, char)| {

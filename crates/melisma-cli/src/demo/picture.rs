@@ -16,7 +16,7 @@ const N_BANDS: usize = 120;
 const LOWEST_HZ: f32 = 50.0;
 const FLOOR_DB: f32 = -100.0;
 
-/// The range of samples in every column; the loudest reaches the edge.
+/// Returns the range of samples in every column; the loudest reaches the edge.
 pub fn wave(samples: &[f32]) -> String {
     let per_column = samples.len().div_ceil(WIDTH).max(1);
     let peak = samples.iter().fold(1e-4f32, |most, sample| most.max(sample.abs()));
@@ -32,13 +32,13 @@ pub fn wave(samples: &[f32]) -> String {
     svg("waveform", LANE_HEIGHT, &format!("<path d=\"{path}\" stroke=\"{}\" fill=\"none\"/>\n", COLOURS[0]))
 }
 
-/// The mel spectrogram, as an image.
+/// Returns the mel spectrogram, as an image.
 pub fn spectrogram(mel: &Spectrogram, config: &Config) -> String {
     let data = base64::encode(&picture::encode_plain(mel, config));
     format!("<img class=\"spec\" alt=\"mel spectrogram\" src=\"data:image/png;base64,{data}\">\n")
 }
 
-/// The mean power around frequencies on a logarithmic scale, in dB relative to full scale.
+/// Returns the mean power around frequencies on a logarithmic scale, in dB relative to full scale.
 pub fn spectra(sample_rate: u32, sounds: &[(&str, &Vec<f32>)]) -> String {
     let mut body = String::new();
     let nyquist = sample_rate as f32 / 2.0;
@@ -74,7 +74,7 @@ fn svg(name: &str, height: f32, body: &str) -> String {
     )
 }
 
-/// Mean power of the windowed signal at each band's frequency, by correlation with a sine and a cosine.
+/// Returns the mean power of the windowed signal at each band's frequency, by correlation with a sine and a cosine.
 fn levels_db(samples: &[f32], sample_rate: u32) -> Vec<f32> {
     let nyquist = sample_rate as f32 / 2.0;
     let hann: Vec<f32> = (0..WINDOW_LEN).map(|n| 0.5 - 0.5 * (TAU * n as f32 / WINDOW_LEN as f32).cos()).collect();

@@ -5,7 +5,7 @@ use melisma::audio::{Clip, flac};
 use melisma::text::base64;
 use melisma::text::html::escape;
 
-/// An audio player with its title, its samples, a picture and a line below it.
+/// Returns an audio player with its title, its samples, a picture and a line below it.
 pub fn html(title: &str, clip: &Clip, picture: &str, caption: &str) -> Result<String> {
     let bytes = flac::encode(clip, flac::Depth::S16)?;
     let title = escape(title);

@@ -32,7 +32,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     };
     let original = wav::decode(SAMPLE)?.to_clip();
     let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
-    let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
+    let trip = RoundTrip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
@@ -81,7 +81,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     Ok(Chapter { title, shown: shown.concat(), folded: folded.join("\n") })
 }
 
-/// The spectrogram of a clip at its own rate.
+/// Returns the spectrogram of a clip at its own rate.
 fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
     let mut config = mel::Config::preset("builder")?;
     config.sample_rate = clip.sample_rate;
@@ -90,7 +90,7 @@ fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
 }
 
 /// A round trip through tokens, with timings.
-struct Trip {
+struct RoundTrip {
     codes: Codes,
     tokens: String,
     ledger: Ledger,
@@ -101,7 +101,7 @@ struct Trip {
     seconds: f64,
 }
 
-impl Trip {
+impl RoundTrip {
     fn make(
         model: &Arc<Model>,
         original: &Clip,
@@ -175,7 +175,7 @@ struct Seams {
 }
 
 impl Seams {
-    fn measure(model: &Arc<Model>, trip: &Trip, whole: impl Fn(&Codes) -> Result<Vec<f32>>) -> Result<Self> {
+    fn measure(model: &Arc<Model>, trip: &RoundTrip, whole: impl Fn(&Codes) -> Result<Vec<f32>>) -> Result<Self> {
         let clip = whole(&trip.codes)?;
         let stream = Seam::measure(&trip.samples, &clip);
         if stream.n_different > 0 || stream.n_samples != clip.len() {

@@ -15,7 +15,7 @@ use super::flow::{self, Flow};
 use super::report::Report;
 use super::round_trip::RoundTrip;
 use super::sink::{self, Sink};
-use super::written::Written;
+use super::token_format::TokenFormat;
 use crate::args::EncodeArgs;
 use crate::codec::{Codec, loaded_bytes};
 use crate::decode::refuse_mixing;
@@ -27,11 +27,11 @@ use crate::terminal::is_closed_pipe;
 const TRIAL_BYTES: u64 = 128 << 20;
 
 pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
-    let written = Written::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
+    let format = TokenFormat::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
     refuse_mixing(session, &args.output)?;
     let name = if is_pipe(input) { "stdin".to_owned() } else { input.display().to_string() };
     // Input and output are opened first: if that fails, no model needs to be loaded.
-    let place = sink::open(session, &args.output)?;
+    let output = sink::open(session, &args.output)?;
     let context = session.context()?;
     let config = match Config::open(&args.model) {
         Ok(config) => config,
@@ -43,7 +43,7 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let opening = opening.elapsed();
     let chunk = args.chunk.map(|frames| frames as usize);
     let waiting = flow::waiting_bytes(chunk, &stream, config.frame_len());
-    let needed = Need { args, written, config: &config, stream: &stream, waiting }.on(context.device())?;
+    let needed = Need { args, format, config: &config, stream: &stream, waiting }.on(context.device())?;
     session.require(context.device(), "encoding with this model", needed)?;
     let codec = Codec::open_in(context, &args.model)?;
     let _waiting = session.reserve(context.device(), "encoding with this model", stream.bytes() + waiting)?;
@@ -53,13 +53,13 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let work = flow::Work { session, name: &name, sample_rate, chunk };
     let outlet = sink::Work { session, model: &codec.model, device: context.device() };
     let start = Instant::now();
-    let sink = Sink::new(outlet, place, written);
+    let sink = Sink::new(outlet, output, format);
     let outcome = match sink.and_then(|sink| Flow::new(work, stream, recorder, sink).verify(round_trip).run()) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),
         outcome => outcome?,
     };
     let wall = opening + start.elapsed();
-    let report = Report { codec: &codec, outcome, wall, written, min_snr_db: args.min_snr };
+    let report = Report { codec: &codec, outcome, wall, format, min_snr_db: args.min_snr };
     if is_pipe(&args.output) {
         session.say(report.text().trim_end());
     } else {
@@ -79,7 +79,7 @@ fn open(args: &EncodeArgs, input: &Path, config: &Config) -> Result<Stream> {
 /// What the memory of a clip depends on.
 struct Need<'a> {
     args: &'a EncodeArgs,
-    written: Written,
+    format: TokenFormat,
     config: &'a Config,
     stream: &'a Stream,
     /// Bytes of samples between the stream and the engine.
@@ -87,9 +87,9 @@ struct Need<'a> {
 }
 
 impl Need<'_> {
-    /// Memory for the weights, the engines, the samples, and the codes of a list.
+    /// Returns the memory for the weights, the engines, the samples, and the codes of a list.
     fn on(&self, device: &Device) -> Result<Needed> {
-        let Self { args, written, config, stream, waiting } = self;
+        let Self { args, format, config, stream, waiting } = self;
         let mut needed = EncodeEngine::needed(config, device, 1);
         if args.verify_audio {
             // The original and the decoded audio wait for each other.
@@ -101,7 +101,7 @@ impl Need<'_> {
             }
         }
         let n_frames = stream.n_samples().unwrap_or(0).div_ceil(config.frame_len() as u64);
-        let codes = n_frames * config.n_slots() as u64 * written.code_bytes();
+        let codes = n_frames * config.n_slots() as u64 * format.code_bytes();
         needed.host += loaded_bytes(&args.model) + stream.bytes() + waiting + codes;
         Ok(needed)
     }

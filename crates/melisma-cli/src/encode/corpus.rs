@@ -42,7 +42,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
         request = request.with_lines(lines);
     }
     let outcome = watch::build(session, &request)?;
-    watch::tell_failures(session, &outcome, &args.output);
+    watch::report_failures(session, &outcome, &args.output);
     let mut json = report::tokens_json(&outcome, &inputs.skipped);
     json["model"] = serde_json::json!({ "source": args.model, "hash": codec.model.hash() });
     session.print(context.device(), || report::tokens_text(&outcome), json)?;
@@ -53,7 +53,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     }
 }
 
-/// Memory for the weights, and for one thread that encodes one file.
+/// Returns the memory for the weights, and for one thread that encodes one file.
 fn needed(args: &EncodeArgs, config: &Config, device: &Device) -> Needed {
     let tokens = Tokens::needed(config, device, check(args));
     Needed { host: tokens.host + loaded_bytes(&args.model), ..tokens }
@@ -77,7 +77,7 @@ fn check(args: &EncodeArgs) -> Check {
     }
 }
 
-/// The format of the rows, and of the lines if the output is text.
+/// Returns the format of the rows, and of the lines if the output is text.
 fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
     let format = Format::from_name(&args.format).unwrap_or_default();
     if is_pipe(&args.output) {

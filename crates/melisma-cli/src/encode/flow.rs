@@ -98,7 +98,7 @@ impl<'a> Flow<'a> {
     }
 
     fn encode(&mut self) -> Result<()> {
-        self.say_notes();
+        self.print_notes();
         loop {
             let samples = self.input.read().map_err(|error| at(error, self.work.name))?;
             if samples.is_empty() {
@@ -120,7 +120,7 @@ impl<'a> Flow<'a> {
         let rest = std::mem::take(&mut self.pending);
         self.push(&rest)?;
         self.finish()?;
-        self.say_notes();
+        self.print_notes();
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Says the notes that have not been said: some are known only at the end.
-    fn say_notes(&mut self) {
+    fn print_notes(&mut self) {
         let notes = self.input.notes();
         let new = &notes[self.n_notes.min(notes.len())..];
         self.bar.suspend(|| new.iter().for_each(|note| self.work.session.say(&format!("note: {note}"))));
@@ -167,7 +167,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Samples that are encoded at once, of an input of `n_samples`, if known.
+/// Returns the samples that are encoded at once, of an input of `n_samples`, if known.
 fn piece_len(chunk: Option<usize>, n_samples: Option<u64>, frame_len: usize) -> usize {
     match (chunk, n_samples) {
         (Some(frames), _) => frames * frame_len,
@@ -177,7 +177,7 @@ fn piece_len(chunk: Option<usize>, n_samples: Option<u64>, frame_len: usize) -> 
     }
 }
 
-/// Bytes of the samples that wait for a whole piece and of a piece that is encoded, besides those of
+/// Returns the bytes of the samples that wait for a whole piece and of a piece that is encoded, besides those of
 /// the stream itself.
 pub fn waiting_bytes(chunk: Option<usize>, input: &Stream, frame_len: usize) -> u64 {
     let piece = piece_len(chunk, input.n_samples(), frame_len) as u64;

@@ -6,7 +6,7 @@ mod flow;
 mod report;
 mod round_trip;
 mod sink;
-mod written;
+mod token_format;
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     }
 }
 
-/// The input if it is one file or pipe of audio, and nothing asks for a corpus.
+/// Returns the input if it is one file or pipe of audio, and nothing asks for a corpus.
 fn clip(args: &EncodeArgs) -> Option<&PathBuf> {
     let is_corpus = args.corpus.is_used() || Lines::is_name(&args.output);
     match &args.inputs[..] {

@@ -6,14 +6,14 @@ use melisma::text::{count, duration};
 use serde_json::{Value, json};
 
 use super::flow::Outcome;
-use super::written::Written;
+use super::token_format::TokenFormat;
 use crate::codec::Codec;
 
 pub struct Report<'a> {
     pub codec: &'a Codec,
     pub outcome: Outcome,
     pub wall: Duration,
-    pub written: Written,
+    pub format: TokenFormat,
     pub min_snr_db: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Report<'_> {
         self.outcome.n_frames * self.codec.model.config().n_slots() as u64
     }
 
-    /// The signal-to-noise ratio and the limit, if the ratio is below it. Silence has no ratio.
+    /// Returns the signal-to-noise ratio and the limit, if the ratio is below it. Silence has no ratio.
     pub fn missed_snr(&self) -> Option<(f64, f64)> {
         let snr_db = self.outcome.fidelity.and_then(|fidelity| fidelity.snr_db);
         snr_db.zip(self.min_snr_db).filter(|(snr_db, least)| snr_db < least)
@@ -69,7 +69,7 @@ impl Report<'_> {
             "encode_seconds": self.outcome.encoding.as_secs_f64(),
             // Seconds of work per second of audio: below 1 is faster than real time.
             "real_time_factor": (audio > 0.0).then(|| wall / audio),
-            "format": self.written.name(),
+            "format": self.format.name(),
             "model": { "source": source, "hash": self.codec.model.hash() },
             "fidelity": fidelity,
             "notes": self.outcome.notes,

@@ -12,8 +12,8 @@ use melisma::snac::{Codes, Frames, Model};
 use melisma::text::count;
 use melisma::{Error, ErrorKind, Result};
 
-use super::written::Written;
-use crate::decode::{Place, partial_name};
+use super::token_format::TokenFormat;
+use crate::decode::{Output, partial_name};
 use crate::input::is_pipe;
 use crate::interrupt;
 use crate::session::Session;
@@ -24,7 +24,7 @@ pub struct Sink<'a> {
     session: &'a Session,
     model: &'a Model,
     device: &'a Device,
-    written: Written,
+    format: TokenFormat,
     name: PathBuf,
     state: Arc<Mutex<State>>,
     /// All codes of a list, which is written at the end.
@@ -33,7 +33,7 @@ pub struct Sink<'a> {
 }
 
 struct State {
-    place: Option<Place>,
+    output: Option<Output>,
     n_frames: u64,
 }
 
@@ -45,27 +45,27 @@ pub struct Work<'a> {
 }
 
 /// Opens `path`, or stdout for `-`.
-pub fn open(session: &Session, path: &Path) -> Result<Place> {
+pub fn open(session: &Session, path: &Path) -> Result<Output> {
     match is_pipe(path) {
-        true => terminal::check_stdout().map(|()| Place::Stdout(io::stdout())),
-        false => OutputFile::create(path, session.existing).map(Place::File),
+        true => terminal::check_stdout().map(|()| Output::Stdout(io::stdout())),
+        false => OutputFile::create(path, session.existing).map(Output::File),
     }
 }
 
 impl<'a> Sink<'a> {
-    pub fn new(work: Work<'a>, place: Place, written: Written) -> Result<Self> {
+    pub fn new(work: Work<'a>, output: Output, format: TokenFormat) -> Result<Self> {
         let Work { session, model, device } = work;
-        let name = match &place {
-            Place::File(file) => file.path().to_owned(),
-            Place::Stdout(_) => "stdout".into(),
+        let name = match &output {
+            Output::File(file) => file.path().to_owned(),
+            Output::Stdout(_) => "stdout".into(),
         };
-        let state = Arc::new(Mutex::new(State { place: Some(place), n_frames: 0 }));
+        let state = Arc::new(Mutex::new(State { output: Some(output), n_frames: 0 }));
         let codes = Codes::empty(model.config());
-        let sink = Self { session, model, device, written, name, state, codes, list_memory: Vec::new() };
-        if let Written::Text(text) = written {
+        let sink = Self { session, model, device, format, name, state, codes, list_memory: Vec::new() };
+        if let TokenFormat::Text(text) = format {
             sink.put(text.start(model)?.as_bytes(), 0)?;
             let at_interrupt = Arc::clone(&sink.state);
-            interrupt::keep_with(move || at_interrupt.lock().keep());
+            interrupt::on_interrupt(move || at_interrupt.lock().save());
         }
         Ok(sink)
     }
@@ -75,29 +75,29 @@ impl<'a> Sink<'a> {
         if frames.is_empty() {
             return Ok(());
         }
-        if let Written::Text(text) = self.written {
+        if let TokenFormat::Text(text) = self.format {
             return self.put(text.lines(frames).as_bytes(), frames.len() as u64);
         }
-        let bytes = self.written.code_bytes() * frames.as_slice().len() as u64;
+        let bytes = self.format.code_bytes() * frames.as_slice().len() as u64;
         self.list_memory.push(self.session.reserve(self.device, "the codes of this file", bytes)?);
         self.codes.append(frames)
     }
 
     /// Finishes the file and gives it its name.
     pub fn finish(self) -> Result<()> {
-        if let Written::List(list) = self.written {
+        if let TokenFormat::List(list) = self.format {
             self.put(&list.bytes(self.model, &self.codes)?, 0)?;
         }
-        let place = self.state.lock().place.take();
-        place.map_or(Ok(()), Place::commit)
+        let output = self.state.lock().output.take();
+        output.map_or(Ok(()), Output::commit)
     }
 
     fn put(&self, bytes: &[u8], n_frames: u64) -> Result<()> {
         let mut state = self.state.lock();
-        let Some(place) = &mut state.place else {
+        let Some(output) = &mut state.output else {
             return Err(Error::new(ErrorKind::Io, "the output was closed by an earlier failure"));
         };
-        let written = place.write_all(bytes).and_then(|()| place.flush());
+        let written = output.write_all(bytes).and_then(|()| output.flush());
         written.map_err(|error| output::failed(&self.name, error))?;
         state.n_frames += n_frames;
         Ok(())
@@ -107,14 +107,14 @@ impl<'a> Sink<'a> {
 impl Drop for Sink<'_> {
     fn drop(&mut self) {
         // The signal thread shares the state, so ending it here removes an unfinished file at once.
-        self.state.lock().place = None;
+        self.state.lock().output = None;
     }
 }
 
 impl State {
     /// Finishes an incomplete file of text, under a name that marks it as partial.
-    fn keep(&mut self) -> Option<String> {
-        let Some(Place::File(file)) = self.place.take() else { return None };
+    fn save(&mut self) -> Option<String> {
+        let Some(Output::File(file)) = self.output.take() else { return None };
         if self.n_frames == 0 || !file.is_seekable() {
             return None;
         }

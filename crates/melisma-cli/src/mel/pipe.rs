@@ -15,7 +15,7 @@ use crate::input::{Input, is_pipe};
 /// The most bytes of one pipe.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// All bytes of `path` in a file that is removed when it is dropped; `None` if `path` is no pipe.
+/// Returns all bytes of `path` in a file that is removed when it is dropped; `None` if `path` is not a pipe.
 pub fn spool(path: &Path) -> Result<Option<OutputFile>> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     if !is_pipe(path) && !path.metadata().is_ok_and(|data| data.file_type().is_fifo()) {

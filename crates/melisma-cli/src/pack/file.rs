@@ -21,7 +21,7 @@ pub fn pack_file(
     let file = open(input)?;
     let converted = match pack::is_checkpoint(&file) {
         true if args.rm => {
-            return Err(Error::invalid(format!("{}: --rm with a PyTorch checkpoint", input.display()))
+            return Err(Error::invalid(format!("{}: --rm does not work with PyTorch checkpoints", input.display()))
                 .with_hint("`unpack` gives back its tensors as .safetensors, not the checkpoint; drop --rm"));
         }
         true => Some(Converted::read(&file).map_err(|error| error.at(input.display()))?),

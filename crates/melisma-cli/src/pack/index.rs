@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::show;
 use crate::session::Session;
 
-/// Whether `path` is named like an index of shards.
+/// Returns whether `path` is named like an index of shards.
 pub fn is_index(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".index.json")
 }
 
-/// The compression ratio over all files, and their summary.
+/// Returns the compression ratio over all files, and their summary.
 pub fn totals(path: &Path, files: Vec<Value>) -> (f64, Value) {
     let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(&files, key));
     let ratio = show::ratio(bytes_out, bytes_in);
@@ -40,7 +40,7 @@ pub fn count(n: usize) -> String {
 
 pub fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
     match flags.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Error::invalid(format!("{flag} with an index of shards"))
+        Some((flag, _)) => Err(Error::invalid(format!("{flag} does not work with an index of shards"))
             .with_hint("results go beside their sources; for the rest, work on a single shard")),
         None => Ok(()),
     }

@@ -20,7 +20,7 @@ pub struct Resources<'a> {
 }
 
 impl<'a> Resources<'a> {
-    /// The requested device. The default is the CPU: decoded bytes go to a file, and starting a GPU
+    /// Creates the requested device. The default is the CPU: decoded bytes go to a file, and starting a GPU
     /// and copying them back takes longer than decoding with the CPU's threads.
     pub fn of(session: &'a Session) -> Result<Self> {
         let context = session.context_on(match session.config.device.value {
@@ -31,7 +31,7 @@ impl<'a> Resources<'a> {
         Ok(Self { device: context.device(), threads, budget: context.budget() })
     }
 
-    /// The CPU, for work that GPUs do not support.
+    /// Returns the CPU, for work that GPUs do not support.
     pub fn of_cpu(session: &'a Session) -> Result<Self> {
         if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
             return Err(Error::unsupported(format!("cuda:{ordinal}: files are packed and listed by the CPU"))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::terminal;
 
-/// One file after packing.
+/// Describes one file after packing.
 pub fn packed(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
     let Packed { source_len, packed_len, encode_seconds, .. } = *packed;
     json!({
@@ -21,7 +21,7 @@ pub fn packed(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
     })
 }
 
-/// The same in words.
+/// Returns the report as text.
 pub fn packed_line(path: &Path, packed: &Packed) -> String {
     let Packed { source_len, packed_len, .. } = *packed;
     format!(
@@ -33,7 +33,7 @@ pub fn packed_line(path: &Path, packed: &Packed) -> String {
     )
 }
 
-/// One file after `-t`.
+/// Describes one file after `-t`.
 pub fn tested(archive: &Archive<'_>, bytes_out: u64) -> Result<Value> {
     let bytes_in = archive.source_len();
     Ok(json!({
@@ -42,7 +42,7 @@ pub fn tested(archive: &Archive<'_>, bytes_out: u64) -> Result<Value> {
     }))
 }
 
-/// One file for `-l`.
+/// Describes one file for `-l`.
 pub fn listed(archive: &Archive<'_>, bytes_out: u64) -> Result<Value> {
     let bytes_in = archive.source_len();
     Ok(json!({
@@ -52,7 +52,7 @@ pub fn listed(archive: &Archive<'_>, bytes_out: u64) -> Result<Value> {
     }))
 }
 
-/// The tensors of files, with the bytes of all.
+/// Returns the tensors of files, with the bytes of all.
 pub fn table(files: &[Vec<TensorInfo>], [bytes_in, bytes_out]: [u64; 2]) -> String {
     let right = |name| (name, Align::Right);
     let left = |name| (name, Align::Left);

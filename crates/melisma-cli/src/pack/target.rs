@@ -64,7 +64,7 @@ impl Spool {
         let mut reader = self.file.reader()?;
         let mut pipe = io::stdout().lock();
         let sent = io::copy(&mut reader, &mut pipe).and_then(|_| pipe.flush());
-        sent.map_err(lost)
+        sent.map_err(write_error)
     }
 }
 
@@ -96,7 +96,7 @@ impl Target {
     pub fn finish(self) -> Result<u64> {
         match self.out {
             Out::File(file) => file.commit()?,
-            Out::Pipe(mut pipe) => pipe.flush().map_err(lost)?,
+            Out::Pipe(mut pipe) => pipe.flush().map_err(write_error)?,
         }
         Ok(self.written)
     }
@@ -106,13 +106,13 @@ impl Append for Target {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.out {
             Out::File(file) => file.append(bytes)?,
-            Out::Pipe(pipe) => pipe.write_all(bytes).map_err(lost)?,
+            Out::Pipe(pipe) => pipe.write_all(bytes).map_err(write_error)?,
         }
         self.written += bytes.len() as u64;
         Ok(())
     }
 }
 
-fn lost(error: io::Error) -> Error {
+fn write_error(error: io::Error) -> Error {
     output::failed(Path::new("stdout"), error)
 }

@@ -5,7 +5,7 @@ use melisma::config::DeviceRequest;
 use melisma::runtime::device;
 use melisma::synth::DeviceChoice;
 
-use super::order::loudness;
+use super::request::loudness;
 use crate::args::SynthArgs;
 use crate::session::Session;
 

@@ -14,8 +14,8 @@ use melisma::{Error, Result};
 use serde_json::json;
 
 use super::choice::{choose, shown};
-use super::order::loudness;
 use super::piece;
+use super::request::loudness;
 use crate::args::SynthArgs;
 use crate::dataset::watch;
 use crate::session::Session;
@@ -45,7 +45,7 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let choice = choose(session, args, per_clip.map(|seconds| seconds * n_clips as f64))?;
     output::create_directory(&args.output)?;
     let folder = terminal::name(&args.output);
-    interrupt::keep_with(move || {
+    interrupt::on_interrupt(move || {
         Some(format!("the finished clips stay in {folder}; run the same command again to resume"))
     });
     let start = Instant::now();
@@ -86,7 +86,7 @@ fn make(session: &Session, clips: &Clips, (device, sample): (&Device, &Clip), pa
     Ok(total)
 }
 
-/// The number of rendering threads that fit under the memory limit, and the reservation for them
+/// Returns the number of rendering threads that fit under the memory limit, and the reservation for them
 /// and the waiting clips.
 fn threads(session: &Session, clips: &Clips, device: &Device, sample: &Clip) -> Result<(usize, Reservation)> {
     let wanted = match device {

@@ -7,9 +7,9 @@ use melisma::runtime::device::{self, DeviceRequest};
 use melisma::synth::{Endless, EngineConfig, Length, Level, seed};
 use melisma::{Error, Result};
 
-use super::order::Order;
 use super::piece;
 use super::render::Rendered;
+use super::request::RenderRequest;
 use super::sink::{Sink, interleave};
 use crate::args::SynthArgs;
 use crate::input::is_pipe;
@@ -28,11 +28,11 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let style = piece::style(args)?.ok_or_else(|| {
         Error::invalid(format!("{}: --endless needs a preset", args.score)).with_hint("as in preset:focus")
     })?;
-    let order = Order::new(session, args)?;
-    let Length::Samples(n_samples) = order.length else { return Err(Error::invalid("--endless needs --seconds")) };
+    let request = RenderRequest::new(session, args)?;
+    let Length::Samples(n_samples) = request.length else { return Err(Error::invalid("--endless needs --seconds")) };
     let config = EngineConfig::default().with_sample_rate(args.rate);
     let (mut music, _remote) = Endless::new(style, seed(piece::seed_text(args)), config)?;
-    let mut sink = match Sink::create(&args.output, order.layout) {
+    let mut sink = match Sink::create(&args.output, request.layout) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),
         sink => sink?,
     };

@@ -3,9 +3,9 @@
 mod choice;
 mod clips;
 mod endless;
-mod order;
 mod piece;
 mod render;
+mod request;
 mod sink;
 mod source;
 
@@ -24,8 +24,8 @@ use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use choice::{choose, shown};
-use order::{Order, loudness};
 use render::Rendered;
+use request::{RenderRequest, loudness};
 
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
@@ -40,15 +40,15 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     if args.endless {
         return endless::run(session, args);
     }
-    let order = Order::new(session, args)?;
-    let source::Held { score, .. } = &source::open(session, args, &order)?;
-    let choice = choose(session, args, voice_seconds(order.take(score), args.rate))?;
+    let request = RenderRequest::new(session, args)?;
+    let source::ReservedScore { score, .. } = &source::open(session, args, &request)?;
+    let choice = choose(session, args, voice_seconds(request.take(score), args.rate))?;
     let midi = match &args.midi {
         Some(path) => Some((output::OutputFile::create(path, session.existing)?, score.to_midi()?)),
         None => None,
     };
     let start = Instant::now();
-    let rendered = match order.render(session, score, &choice.device) {
+    let rendered = match request.render(session, score, &choice.device) {
         Err(error) if is_closed_pipe(&error) => None,
         rendered => Some(rendered?),
     };
@@ -62,7 +62,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     if rendered.dropped > 0 {
         session.say(&format!("note: {} got no voice", count(rendered.dropped, "note")));
     }
-    rendered.tell(session, order.loudness);
+    rendered.report(session, request.loudness);
     let text = || rendered.text(score.notes.len(), wall) + &shown(&choice);
     if is_pipe(&args.output) {
         session.say(text().trim_end());
@@ -72,7 +72,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     json["notes"] = score.notes.len().into();
     json["output"] = args.output.display().to_string().into();
     json["seed"] = piece::style(args)?.map(|_| piece::seed_text(args)).into();
-    json["loudness_target_lufs"] = order.loudness.into();
+    json["loudness_target_lufs"] = request.loudness.into();
     json["device_reason"] = choice.reason.clone().into();
     session.print(&choice.device, text, json)
 }
@@ -102,7 +102,7 @@ const NEAR: f64 = 0.1;
 
 impl Rendered {
     /// Prints notes where the result differs from the request.
-    fn tell(&self, session: &Session, target: Option<f64>) {
+    fn report(&self, session: &Session, target: Option<f64>) {
         if let Some(target) = target {
             match self.loudness_lufs {
                 Some(found) if (found - target).abs() <= NEAR => {}
@@ -118,7 +118,7 @@ impl Rendered {
         }
     }
 
-    /// Why the requested loudness is not reached.
+    /// Returns why the requested loudness is not reached.
     fn obstacle(&self) -> String {
         if self.level.is_limited {
             "the limiter holds peaks at -1 dBTP".to_owned()

@@ -8,17 +8,17 @@ use crate::args::SynthArgs;
 /// The length of a generated piece without `--seconds`.
 const DEFAULT_SECONDS: f64 = 60.0;
 
-/// The preset, if one is named.
+/// Returns the preset, if one is named.
 pub fn style(args: &SynthArgs) -> Result<Option<Style>> {
     args.score.strip_prefix("preset:").map(Style::named).transpose()
 }
 
-/// The seed of a generated piece, as given.
+/// Returns the seed of a generated piece, as given.
 pub fn seed_text(args: &SynthArgs) -> &str {
     args.seed.as_deref().unwrap_or("0")
 }
 
-/// The length of a generated piece.
+/// Returns the length of a generated piece.
 pub fn seconds(args: &SynthArgs) -> f64 {
     args.seconds.unwrap_or(DEFAULT_SECONDS)
 }

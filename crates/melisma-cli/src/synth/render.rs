@@ -11,7 +11,7 @@ use melisma::runtime::device::{Device, Queue};
 use melisma::synth::{Block, Capture, Instrument, Level, Performance, Recording, Score, Setup, Take, balance, record};
 use melisma::{Error, Remedy, Result};
 
-use super::order::Order;
+use super::request::RenderRequest;
 use super::sink::{Sink, interleave};
 use crate::progress;
 use crate::session::Session;
@@ -40,7 +40,7 @@ impl Rendered {
     }
 }
 
-impl Order {
+impl RenderRequest {
     /// Plays `score` once to measure its level, and once more into the files. A GPU renders the
     /// voices beforehand.
     pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
@@ -73,7 +73,7 @@ impl Order {
         Ok(made.into_iter().map(Arc::new).collect())
     }
 
-    /// The gain for the requested loudness.
+    /// Returns the gain for the requested loudness.
     fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
         let Some(target) = self.loudness else { return Ok(Level::UNCHANGED) };
         let _span = tracing::info_span!("level").entered();
@@ -96,7 +96,7 @@ impl Order {
         paths.iter().try_for_each(|path| output::refuse_input(path))?;
         match paths.into_iter().find(|path| path.symlink_metadata().is_ok()) {
             Some(path) if self.layout.existing == Existing::Refuse => {
-                Err(Error::invalid(format!("{}: there already", path.display()))
+                Err(Error::invalid(format!("{}: the file exists already", path.display()))
                     .with_hint(Remedy::Replace)
                     .or_hint("choose another folder"))
             }
@@ -168,24 +168,24 @@ struct Files {
 }
 
 impl Files {
-    fn create(order: &Order, score: &Score) -> Result<Self> {
-        let mix = Sink::create(&order.output, order.layout)?;
+    fn create(request: &RenderRequest, score: &Score) -> Result<Self> {
+        let mix = Sink::create(&request.output, request.layout)?;
         let mut stems = Vec::new();
-        if let Some(folder) = &order.stems {
+        if let Some(folder) = &request.stems {
             output::create_directory(folder)?;
             // A pipe carries WAV.
-            let suffix = order.output.extension().unwrap_or("wav".as_ref());
+            let suffix = request.output.extension().unwrap_or("wav".as_ref());
             let plays = |instrument: &Instrument| score.notes.iter().any(|note| note.instrument == *instrument);
             for instrument in Instrument::ALL.into_iter().filter(plays) {
                 let path = folder.join(instrument.name()).with_extension(suffix);
-                let sink = Sink::create(&path, order.layout)?;
+                let sink = Sink::create(&path, request.layout)?;
                 stems.push((instrument, path, sink));
             }
         }
-        if let Some(folder) = &order.capture {
-            order.check_capture(folder)?;
+        if let Some(folder) = &request.capture {
+            request.check_capture(folder)?;
         }
-        Ok(Self { mix, stems, scratch: Vec::new(), format: order.layout.format, clipped: 0 })
+        Ok(Self { mix, stems, scratch: Vec::new(), format: request.layout.format, clipped: 0 })
     }
 
     fn write(&mut self, block: &Block<'_>) -> Result<()> {

@@ -7,14 +7,14 @@ use melisma::audio::wav::SampleFormat;
 use melisma::audio::{self, Format, Writer};
 use melisma::output::{self, Existing};
 
-use crate::decode::Place;
+use crate::decode::Output;
 use crate::input::is_pipe;
 
 /// A stereo file that appears when it is complete, or a pipe. Its errors name the file.
 pub struct Sink {
     name: PathBuf,
     is_seekable: bool,
-    writer: Writer<Place>,
+    writer: Writer<Output>,
 }
 
 /// Settings shared by all files of one command.
@@ -29,11 +29,11 @@ impl Sink {
     pub fn create(path: &Path, layout: Layout) -> Result<Self> {
         let name = if is_pipe(path) { PathBuf::from("stdout") } else { path.to_owned() };
         let format = if is_pipe(path) { Format::Wav(layout.format) } else { Format::of(path, layout.format)? };
-        let place = Place::open(path, layout.existing)?;
-        let is_seekable = place.is_seekable();
+        let output = Output::open(path, layout.existing)?;
+        let is_seekable = output.is_seekable();
         let stereo = audio::Layout::new(layout.sample_rate, 2);
         let open = if is_seekable { Writer::new } else { Writer::piped };
-        let writer = open(place, format, stereo).map_err(|error| output::named(path, error))?;
+        let writer = open(output, format, stereo).map_err(|error| output::named(path, error))?;
         Ok(Self { name, is_seekable, writer })
     }
 
@@ -48,7 +48,7 @@ impl Sink {
     }
 
     /// Finishes the file without naming it.
-    pub fn end(self) -> Result<Place> {
+    pub fn end(self) -> Result<Output> {
         let ended = if self.is_seekable { self.writer.seal() } else { self.writer.finish() };
         ended.map_err(|error| output::named(&self.name, error))
     }

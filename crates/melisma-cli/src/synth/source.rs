@@ -8,8 +8,8 @@ use melisma::runtime::memory::{Reservation, Space};
 use melisma::synth::{STYLES, Score, Style, compose, seed};
 use melisma::{Error, Result};
 
-use super::order::Order;
 use super::piece::{seconds, seed_text, style};
+use super::request::RenderRequest;
 use crate::args::SynthArgs;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
@@ -21,7 +21,7 @@ const PARSED: u64 = 12;
 /// The most bytes of notes and their events per byte of a file.
 const PLAYED: u64 = 24;
 
-pub fn open(session: &Session, args: &SynthArgs, order: &Order) -> Result<Held> {
+pub fn open(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<ReservedScore> {
     let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
     let score = match style(args)? {
         Some(style) => compose(&style, seed(seed_text(args)), seconds(args))?,
@@ -29,14 +29,14 @@ pub fn open(session: &Session, args: &SynthArgs, order: &Order) -> Result<Held> 
             return Err(Error::invalid(format!("{}: --seed needs a preset", args.score))
                 .with_hint("a score file has its notes already; leave --seed out"));
         }
-        None => read(session, args, order)?,
+        None => read(session, args, request)?,
     };
-    let bytes = score.bytes() + order.setup(1.0).bytes(&score);
+    let bytes = score.bytes() + request.setup(1.0).bytes(&score);
     let memory = session.reserve(&cpu, "playing this score", bytes)?;
-    Ok(Held { score, _memory: memory })
+    Ok(ReservedScore { score, _memory: memory })
 }
 
-fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
+fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<Score> {
     let path = Path::new(&args.score);
     let input = Input::open(path).map_err(|error| not_there(args, error))?;
     let name = input.name().to_owned();
@@ -45,7 +45,7 @@ fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
     let free = session.memory(&cpu).budget().free(Space::Host);
     let limit = MAX_BYTES.min(free / PARSED);
     let too_small = |len: u64| {
-        let playing = order.setup(1.0).bytes(&Score::default()) + PLAYED * len;
+        let playing = request.setup(1.0).bytes(&Score::default()) + PLAYED * len;
         session.too_small("reading and playing this score", playing.max(PARSED * len))
     };
     if let Some(len) = input.len().filter(|len| (limit + 1..=MAX_BYTES).contains(len)) {
@@ -61,7 +61,7 @@ fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
 }
 
 /// A score, and its reservation under the memory limit.
-pub struct Held {
+pub struct ReservedScore {
     pub score: Score,
     _memory: Reservation,
 }

@@ -96,12 +96,12 @@ fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
     safetensors::header(json.to_string(), 8)
 }
 
-/// The input's name without `.packed`.
+/// Returns the input's name without `.packed`.
 pub fn default_output(input: &Path) -> Result<PathBuf> {
     let name = input.file_name().unwrap_or_default().to_string_lossy();
     match name.rsplit_once(".packed") {
         Some((stem, suffix)) => Ok(input.with_file_name(format!("{stem}{suffix}"))),
-        None => Err(Error::invalid(format!("{}: its name does not say what to call the result", input.display()))
+        None => Err(Error::invalid(format!("{}: cannot derive an output name", input.display()))
             .with_hint("name the output with -o")),
     }
 }

@@ -35,7 +35,7 @@ struct Phases {
 impl Phases {
     fn new(axis: Axis) -> Result<Self> {
         let reach = (axis.n_taps - 1).checked_mul(axis.dilation).filter(|&reach| reach < 1 << 31);
-        let reach = reach.ok_or_else(|| Error::unsupported("conv: taps that reach over 2^31 inputs"))?;
+        let reach = reach.ok_or_else(|| Error::unsupported("conv: the taps reach over 2^31 inputs or more"))?;
         let (mut phases, mut indices) = (Vec::new(), HashMap::new());
         let mut taps = Vec::with_capacity(axis.n_taps);
         for tap in 0..axis.n_taps {
@@ -134,7 +134,9 @@ impl Layout {
         let plane_len = pitch.saturating_mul(rows + self.rows.span - 1);
         let planes_len = plane_len.saturating_mul(self.n_planes()).saturating_add(MAX_WIDTH);
         if u32::try_from(planes_len).is_err() {
-            return Err(Error::unsupported(format!("conv: {planes_len} floats in one block of {rows} x {columns}")));
+            return Err(Error::unsupported(format!(
+                "conv: {rows} x {columns} is too large a block: {planes_len} floats"
+            )));
         }
         Ok(Blocks { rows, columns, counts, pitch, plane_len, planes_len })
     }

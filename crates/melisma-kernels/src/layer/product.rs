@@ -134,7 +134,7 @@ impl Product {
         let (n_groups, n_chunks) = (m.div_ceil(GROUP_M).max(1), k.div_ceil(CHUNK_K).max(1));
         if n_chunks > MAX_SLICES * SLICE_CHUNKS {
             let limit = MAX_SLICES * SLICE_CHUNKS * CHUNK_K;
-            return Err(Error::unsupported(format!("{symbol}: sums of {k} products, a GPU adds at most {limit}")));
+            return Err(Error::unsupported(format!("{symbol}: a sum has {k} products; a GPU adds at most {limit}")));
         }
         let mut packed = vec![0f32; n_groups * n_chunks * CHUNK_FLOATS];
         for (index, value) in packed.iter_mut().enumerate() {

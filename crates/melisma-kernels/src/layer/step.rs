@@ -204,7 +204,7 @@ impl Step<'_> {
 pub struct Timeline {
     /// Outputs per latent.
     pub rate: usize,
-    /// Outputs by which it lags behind the stream's input.
+    /// Lag behind the stream's input, in outputs.
     pub lag: usize,
 }
 

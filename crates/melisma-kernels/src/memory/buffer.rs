@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::cuda::{Address, Cuda, InFlight};
 use crate::lock::MutexGuard;
 use crate::memory::block::Block;
-use crate::memory::shelf::Shelves;
+use crate::memory::shelf::FreeLists;
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::{Budget, Element, Error, Result, Space, View, ViewMut};
 
@@ -15,7 +15,7 @@ pub struct Buffer {
     /// `Some` until drop.
     block: Option<Block>,
     len: usize,
-    home: Option<Arc<Shelves>>,
+    home: Option<Arc<FreeLists>>,
 }
 
 impl Buffer {
@@ -47,7 +47,7 @@ impl Buffer {
         Self { block: Some(block), len, home: None }
     }
 
-    pub(crate) fn pooled(block: Block, len: usize, home: Arc<Shelves>) -> Self {
+    pub(crate) fn pooled(block: Block, len: usize, home: Arc<FreeLists>) -> Self {
         Self { block: Some(block), len, home: Some(home) }
     }
 

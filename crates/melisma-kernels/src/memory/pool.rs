@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use crate::device::cuda::Cuda;
 use crate::memory::block::Block;
-use crate::memory::shelf::{Shelves, capacity_of, class_of};
+use crate::memory::shelf::{FreeLists, capacity_of, class_of};
 use crate::{Budget, Buffer, ErrorKind, Result, Space};
 
 /// A source of buffers in one space.
 #[derive(Debug, Clone)]
-pub struct Pool(Arc<Shelves>);
+pub struct Pool(Arc<FreeLists>);
 
 impl Pool {
     /// A pool of pageable host memory.
@@ -34,7 +34,7 @@ impl Pool {
     }
 
     fn new(space: Space, cuda: Option<Cuda>, budget: &Budget) -> Self {
-        Self(Arc::new(Shelves::new(space, cuda, budget.clone())))
+        Self(Arc::new(FreeLists::new(space, cuda, budget.clone())))
     }
 
     /// A buffer of `len` bytes with unspecified content.

@@ -11,23 +11,23 @@ const N_CLASSES: usize = 160;
 
 /// The unused blocks of one pool.
 #[derive(Debug)]
-pub(crate) struct Shelves {
+pub(crate) struct FreeLists {
     space: Space,
     cuda: Option<Cuda>,
     budget: Budget,
-    pub(super) classes: Mutex<Vec<Shelf>>,
+    pub(super) classes: Mutex<Vec<FreeList>>,
 }
 
 /// The free blocks of one class, and the number of blocks of that class in total.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct FreeList {
     pub(super) free: Vec<Block>,
     pub(super) made: usize,
 }
 
-impl Shelves {
+impl FreeLists {
     pub(super) fn new(space: Space, cuda: Option<Cuda>, budget: Budget) -> Self {
-        let classes = (0..N_CLASSES).map(|_| Shelf::default()).collect();
+        let classes = (0..N_CLASSES).map(|_| FreeList::default()).collect();
         Self { space, cuda, budget, classes: Mutex::new(classes) }
     }
 

@@ -105,7 +105,8 @@ impl Batch {
         status: ViewMut<'_, i32>,
     ) -> Result<()> {
         let jobs = self.jobs.get(tiles.clone());
-        let jobs = jobs.ok_or_else(|| Error::invalid(format!("rans: tiles {tiles:?} of {}", self.jobs.len())))?;
+        let jobs =
+            jobs.ok_or_else(|| Error::invalid(format!("rans: tiles {tiles:?} are not among {}", self.jobs.len())))?;
         check_len("rans: packed", packed.len(), self.packed_len)?;
         check_len("rans: output", out.len(), self.out_len)?;
         check_len("rans: status", status.len(), jobs.len())?;
@@ -159,15 +160,15 @@ fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
     let width = job.split.width() as u64;
     let len = u64::from(job.row_len) * u64::from(job.rows);
     if len > MAX_TILE_LEN as u64 || !u64::from(job.row_len).is_multiple_of(width) {
-        return Err(Error::invalid(format!("{} rows of {} bytes", job.rows, job.row_len)));
+        return Err(Error::invalid(format!("{} rows of {} bytes do not make a tile", job.rows, job.row_len)));
     }
     let end = job.record.checked_add(job.tile.len.into());
     // In no mode is a plane longer than its bytes plus its tables.
     if job.tile.len as usize > 2 * MAX_TILE_LEN {
-        return Err(Error::invalid(format!("a record of {} bytes", job.tile.len)));
+        return Err(Error::invalid(format!("a record of {} bytes is too long", job.tile.len)));
     }
     if end.is_none_or(|end| end > packed_len) || !job.record.is_multiple_of(16) {
-        return Err(Error::invalid(format!("a record at {} in {packed_len} bytes", job.record)));
+        return Err(Error::invalid(format!("bad record at byte {} of {packed_len}", job.record)));
     }
     if let Some(segments) = job.segments {
         segments.check(job.split, &job.tile, (len / width) as usize, packed_len)?;
@@ -179,7 +180,7 @@ fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
     }
     let is_inside = len == 0 || end.is_some_and(|end| end <= out_len);
     if !is_inside || (job.rows > 1 && job.row_step < job.row_len.into()) {
-        return Err(Error::invalid(format!("an output at {} in {out_len} bytes", job.out)));
+        return Err(Error::invalid(format!("bad output at byte {} of {out_len}", job.out)));
     }
     Ok(())
 }
@@ -200,10 +201,10 @@ mod tests {
         let plan = |job: Job| Batch::plan(&device, &budget, &[job], lens).map(|batch| batch.len());
         assert_eq!(plan(job).unwrap(), 1);
         for (wrong, message) in [
-            (Job { record: 8, ..job }, "a record at 8"),
-            (Job { record: 32, ..job }, "a record at 32"),
-            (Job { out: 5, ..job }, "an output at 5"),
-            (Job { row_step: 63, ..job }, "an output at 4"),
+            (Job { record: 8, ..job }, "bad record at byte 8"),
+            (Job { record: 32, ..job }, "bad record at byte 32"),
+            (Job { out: 5, ..job }, "bad output at byte 5"),
+            (Job { row_step: 63, ..job }, "bad output at byte 4"),
             (Job { row_len: 63, ..job }, "3 rows of 63 bytes"),
         ] {
             let refused = plan(wrong).unwrap_err().to_string();

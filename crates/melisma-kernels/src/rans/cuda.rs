@@ -35,7 +35,7 @@ pub(super) struct OnCuda {
 }
 
 /// A range of a batch's jobs.
-pub(super) struct Some<'a> {
+pub(super) struct JobRange<'a> {
     on: &'a OnCuda,
     jobs: Range<usize>,
 }
@@ -93,8 +93,8 @@ impl OnCuda {
         queue.scratch([ranges.map(scratch).max().unwrap_or(0) as usize]).map(drop)
     }
 
-    pub(super) fn some(&self, jobs: Range<usize>) -> Some<'_> {
-        Some { on: self, jobs }
+    pub(super) fn some(&self, jobs: Range<usize>) -> JobRange<'_> {
+        JobRange { on: self, jobs }
     }
 }
 
@@ -120,12 +120,12 @@ fn needs_scratch(job: &Job) -> bool {
 
 pub(super) fn run(
     queue: &CudaQueue,
-    some: &Some<'_>,
+    some: &JobRange<'_>,
     packed: CudaView<'_, u8>,
     out: CudaViewMut<'_, u8>,
     status: CudaViewMut<'_, i32>,
 ) -> Result<()> {
-    let Some { on, jobs } = some;
+    let JobRange { on, jobs } = some;
     let ((first_part, first_scratch), (end_part, end_scratch)) = (on.before[jobs.start], on.before[jobs.end]);
     if jobs.is_empty() {
         return Ok(());

@@ -121,7 +121,7 @@ impl Decoder {
         let _span = tracing::info_span!("rans decode", bytes = (record.len() + out.len()) as u64).entered();
         let width = split.width();
         if out.len() > MAX_TILE_LEN || !out.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", out.len())).into());
+            return Err(Error::invalid(format!("a tile cannot have {} bytes of {width} each", out.len())).into());
         }
         if record.len() != tile.len as usize {
             let message = format!("a record of {} bytes, the index says {}", record.len(), tile.len);
@@ -164,7 +164,8 @@ impl Decoder {
                 let bytes = &mut self.bytes[plane * MAX_SLICES * CHUNK..][..MAX_SLICES * CHUNK];
                 if let Source::Coded { mode, palette, streams, escapes, .. } = source {
                     let lens = ranges.each_ref().map(|range| range.len());
-                    let mut place = Place { isa: self.isa, lookup: &self.lookups[plane], pairs: &mut self.pairs };
+                    let mut place =
+                        ChunkDecoder { isa: self.isa, lookup: &self.lookups[plane], pairs: &mut self.pairs };
                     let decoded = match mode {
                         Mode::Pairs => place.pairs::<N>(palette, streams, escapes, lens, bytes),
                         _ => place.bytes::<N>(streams, lens, bytes),
@@ -265,13 +266,13 @@ fn check_ends(sources: &[Source<'_>]) -> Result<(), Fault> {
 }
 
 /// The context for decoding a chunk of a plane.
-struct Place<'a> {
+struct ChunkDecoder<'a> {
     isa: Isa,
     lookup: &'a Lookup,
     pairs: &'a mut [u8],
 }
 
-impl Place<'_> {
+impl ChunkDecoder<'_> {
     fn bytes<const N: usize>(&mut self, streams: &mut Box4<Stream<'_>>, lens: [usize; N], out: &mut [u8]) -> bool {
         let mut parts = out.chunks_mut(CHUNK);
         let mut out = lens.map(|len| &mut parts.next().unwrap_or_default()[..len]);

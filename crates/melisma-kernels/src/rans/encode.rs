@@ -2,7 +2,7 @@
 
 use super::cpu;
 use super::hash::{self, Lanes};
-use super::model::{self, Model, Pairs, Worth};
+use super::model::{self, Model, Pairs, SavingsRule};
 use super::planes::{self, Split};
 use super::record::{ALIGN, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
 use super::table::{self, Coding, Frequencies};
@@ -47,7 +47,7 @@ impl Encoder {
         let mut modes = [Mode::Raw; MAX_PLANES];
         for (plane, mode) in modes[..width].iter_mut().enumerate() {
             let begin = out.len();
-            *mode = self.plane(plane * n..(plane + 1) * n, Worth::of(width), slices, out);
+            *mode = self.plane(plane * n..(plane + 1) * n, SavingsRule::of(width), slices, out);
             let len = (out.len() - begin) as u32;
             out[start + 4 * plane..start + 4 * plane + 4].copy_from_slice(&len.to_le_bytes());
             pad(out, start);
@@ -65,7 +65,7 @@ impl Encoder {
         let (n, slices) = self.split(split, elements)?;
         let mut bytes = 4 * width as u64;
         for plane in self.planes.chunks(n.max(1)) {
-            bytes += model::choose(self.isa, plane, Worth::of(width), slices, &mut self.pairs).1;
+            bytes += model::choose(self.isa, plane, SavingsRule::of(width), slices, &mut self.pairs).1;
         }
         Ok(bytes)
     }
@@ -74,7 +74,7 @@ impl Encoder {
     fn split(&mut self, split: Split, elements: &[u8]) -> Result<(usize, Slices)> {
         let width = split.width();
         if elements.len() > MAX_TILE_LEN || !elements.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", elements.len())));
+            return Err(Error::invalid(format!("a tile cannot have {} bytes of {width} each", elements.len())));
         }
         self.planes.resize(elements.len(), 0);
         planes::split(self.isa, split, elements, &mut self.planes);
@@ -99,7 +99,7 @@ impl Encoder {
     }
 
     /// Appends one plane.
-    fn plane(&mut self, plane: std::ops::Range<usize>, worth: Worth, slices: Slices, out: &mut Vec<u8>) -> Mode {
+    fn plane(&mut self, plane: std::ops::Range<usize>, worth: SavingsRule, slices: Slices, out: &mut Vec<u8>) -> Mode {
         let (model, _) = model::choose(self.isa, &self.planes[plane.clone()], worth, slices, &mut self.pairs);
         match &model {
             Model::Raw => out.extend_from_slice(&self.planes[plane]),

@@ -31,11 +31,11 @@ pub struct Segments {
 impl Segments {
     pub(super) fn check(&self, split: Split, tile: &Tile, n: usize, packed_len: u64) -> Result<()> {
         if self.len == 0 || !self.len.is_multiple_of(SEGMENT_STEP) {
-            return Err(Error::invalid(format!("segments of {} elements", self.len)));
+            return Err(Error::invalid(format!("segments of {}, not a multiple of {SEGMENT_STEP}", self.len)));
         }
         let end = self.at.checked_add(len(split, tile, n, self.len)? as u64);
         if end.is_none_or(|end| end > packed_len) || !self.at.is_multiple_of(16) {
-            return Err(Error::invalid(format!("an index at {} in {packed_len} bytes", self.at)));
+            return Err(Error::invalid(format!("bad index at byte {} of {packed_len}", self.at)));
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(super) struct Pairs {
 
 /// What coding a plane must save: narrow elements favour decoding speed, wide ones size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Worth {
+pub(super) struct SavingsRule {
     /// Thousandths of a bit per byte above which a sample counts as noise.
     noise: u64,
     /// The share of the plane that must be saved, as a divisor.
@@ -58,7 +58,7 @@ pub(super) struct Worth {
     bytes_share: usize,
 }
 
-impl Worth {
+impl SavingsRule {
     pub(super) fn of(width: usize) -> Self {
         if width < 4 {
             Self { noise: 7900, share: 64, bytes_share: 200 }
@@ -70,7 +70,7 @@ impl Worth {
 
 /// Chooses a model for `plane` and returns it with the stored length in bytes; pairs are left in
 /// `pairs`.
-pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs: &mut Pairs) -> (Model, u64) {
+pub(super) fn choose(isa: Isa, plane: &[u8], worth: SavingsRule, slices: Slices, pairs: &mut Pairs) -> (Model, u64) {
     let sample = sample(plane);
     let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
     if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * worth.noise / 1000 {

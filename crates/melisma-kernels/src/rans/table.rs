@@ -91,7 +91,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Frequencies, usize)> {
     for (symbol, f) in frequencies.iter_mut().enumerate() {
         let length = u32::from(lengths[symbol / 2] >> (4 * (symbol % 2)) & 15);
         if length > SCALE_BITS {
-            return Err(Error::corrupt(format!("a frequency of {length} bits; at most {SCALE_BITS}")));
+            return Err(Error::corrupt(format!("a frequency has {length} bits; at most {SCALE_BITS}")));
         }
         if length > 0 {
             let low_bits = length as usize - 1;

@@ -21,7 +21,7 @@ class TorchLike(Protocol):
     """A torch tensor, known by a method that arrays lack."""
 
     def detach(self) -> Any:
-        """Its values, apart from any graph."""
+        """Returns the values, apart from any graph."""
 
 
 TorchT = TypeVar("TorchT", bound=TorchLike)
@@ -33,12 +33,12 @@ _HOST = (1, 3)
 """DLPack's names for devices whose memory the host can read: the CPU, and pinned memory of CUDA."""
 
 
-def refuse(message: str, hint: str | None = None) -> MelismaValueError:
+def value_error(message: str, hint: str | None = None) -> MelismaValueError:
     return MelismaValueError("invalid_argument", message, hint)
 
 
 def optional(name: str, package: str | None = None) -> Any:
-    """A module that need not be installed; `package` is what pip calls it."""
+    """Returns a module that need not be installed; `package` is what pip calls it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -52,8 +52,8 @@ def is_torch(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def plain(value: ArrayLike) -> npt.NDArray[Any]:
-    """The array of `value`, without a copy where its memory is the host's."""
+def as_numpy(value: ArrayLike) -> npt.NDArray[Any]:
+    """Returns the array of `value`, without a copy where its memory is the host's."""
     if isinstance(value, numpy.ndarray):
         return value
     if is_torch(value):
@@ -74,25 +74,25 @@ def _from_dlpack(value: Any) -> npt.NDArray[Any]:
             return numpy.from_dlpack(value)
         return numpy.from_dlpack(value, device="cpu", copy=True)
     except (AttributeError, BufferError, RuntimeError, TypeError) as error:
-        raise refuse(f"{type(value).__name__} cannot be shared by DLPack: {error}", "copy it to the host first") from None
+        raise value_error(f"{type(value).__name__} cannot be shared by DLPack: {error}", "copy it to the host first") from None
 
 
 def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """The memory of `out` as an array, never a copy of it. It must not overlap the inputs."""
+    """Returns the memory of `out` as an array, never a copy of it. It must not overlap the inputs."""
     if out is None:
         return None
     if is_torch(out):
         if out.device.type != "cpu" or str(out.dtype) == "torch.bfloat16":
-            raise refuse(f"out: a tensor of {out.dtype} on {out.device}", "use one that numpy can share: on the CPU, not bfloat16")
+            raise value_error(f"out: numpy cannot share a tensor of {out.dtype} on {out.device}", "use one on the CPU, not bfloat16")
         array: npt.NDArray[Any] = out.detach().numpy()
     elif isinstance(out, numpy.ndarray) or hasattr(out, "__dlpack__"):
-        array = plain(out)
+        array = as_numpy(out)
     else:
-        raise refuse(f"out: {type(out).__name__} is not an array")
+        raise value_error(f"out: {type(out).__name__} is not an array")
     if not in_order(array):
-        raise refuse("out: its elements do not lie in C order at aligned addresses", "use numpy.empty(shape, dtype)")
+        raise value_error("out: its elements do not lie in C order at aligned addresses", "use numpy.empty(shape, dtype)")
     if any(numpy.may_share_memory(array, one) for one in inputs):
-        raise refuse("out: it overlaps the input", "use an array of its own")
+        raise value_error("out: it overlaps the input", "use an array of its own")
     return array
 
 
@@ -104,14 +104,14 @@ def like(value: object, array: npt.NDArray[Any]) -> Any:
 
 
 def in_order(array: npt.NDArray[Any]) -> bool:
-    """Whether its elements lie in C order, each at an address that fits its size."""
+    """Returns whether its elements lie in C order, each at an address that fits its size."""
     flags = array.flags
     return flags.c_contiguous and flags.aligned
 
 
 def floats(value: ArrayLike, what: str = "samples") -> Floats:
     """Samples as float32 in C order. Floats are cast, int16 is scaled by 1 / 32768, and other types are refused."""
-    array = plain(value)
+    array = as_numpy(value)
     if array.dtype == numpy.float32 and in_order(array) and array.dtype.isnative:
         return array
     if array.dtype.kind == "f":
@@ -119,33 +119,33 @@ def floats(value: ArrayLike, what: str = "samples") -> Floats:
     if array.dtype.kind == "i" and array.dtype.itemsize == 2:
         scaled: Floats = numpy.multiply(array, numpy.float32(1 / 32768), dtype=numpy.float32, order="C")
         return scaled
-    raise refuse(f"{what} of type {array.dtype}", "use floats with a full scale of 1, or int16")
+    raise value_error(f"{what} of type {array.dtype} are not supported", "use floats with a full scale of 1, or int16")
 
 
 def integers(value: ArrayLike, what: str = "codes") -> Integers:
     """Whole numbers as int32 in C order; those that int32 cannot hold are refused."""
-    array = plain(value)
+    array = as_numpy(value)
     if array.dtype == numpy.int32 and in_order(array) and array.dtype.isnative:
         return array
     if array.size == 0:
         return numpy.zeros(array.shape, numpy.int32)
     if array.dtype.kind not in "iu":
-        raise refuse(f"{what} of type {array.dtype}", "use an array of integers")
+        raise value_error(f"{what} of type {array.dtype} are not supported", "use an array of integers")
     bounds = numpy.iinfo(numpy.int32)
     if array.min() < bounds.min or array.max() > bounds.max:
-        raise refuse(f"{what} from {array.min()} to {array.max()}: they do not fit 32 bits")
+        raise value_error(f"{what} from {array.min()} to {array.max()} do not fit 32 bits")
     return numpy.require(array, numpy.int32, ["C", "A"])
 
 
 def mapping(value: Any, what: str) -> Mapping[Any, Any]:
-    """A dict, or what behaves as one."""
+    """Returns a dict, or what behaves as one."""
     if not isinstance(value, Mapping):
-        raise refuse(f"{what}: {type(value).__name__} is not a dict")
+        raise value_error(f"{what}: {type(value).__name__} is not a dict")
     return value
 
 
 def rate(value: object, what: str = "sample_rate") -> int:
-    """A rate in Hz."""
+    """Returns a rate in Hz."""
     if isinstance(value, bool) or not isinstance(value, int | numpy.integer) or not 0 < value < 2**32:
-        raise refuse(f"{what} is {value!r}", "give an int, in Hz, as in 24000")
+        raise value_error(f"{what} is {value!r}", "give an int, in Hz, as in 24000")
     return int(value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import numpy.typing as npt
 
-from ._array import is_torch, optional, plain, refuse, target
+from ._array import as_numpy, is_torch, optional, target, value_error
 
 NAMES = {
     "float64": "F64",
@@ -33,24 +33,24 @@ WIDTHS = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
 STAND_INS = {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8", "F8_E8M0": "uint8"}
 
 
-def taken(value: Any) -> tuple[str, list[int], npt.NDArray[numpy.uint8]]:
+def to_bytes(value: Any) -> tuple[str, list[int], npt.NDArray[numpy.uint8]]:
     """The safetensors type, the shape and the bytes of an array or a tensor, without a copy where it lies in order."""
     if is_torch(value):
         tensor = value.detach().cpu().contiguous()
-        known, shape = _known(str(tensor.dtype).removeprefix("torch.")), list(tensor.shape)
+        known, shape = _safetensors_name(str(tensor.dtype).removeprefix("torch.")), list(tensor.shape)
         if tensor.numel() == 0:
             return known, shape, numpy.empty(0, numpy.uint8)
         return known, shape, tensor.reshape(-1).view(optional("torch").uint8).numpy()
-    array = plain(value)
+    array = as_numpy(value)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    known = _known(array.dtype.name)
+    known = _safetensors_name(array.dtype.name)
     return known, list(array.shape), numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
 
 
-def _known(kind: str) -> str:
+def _safetensors_name(kind: str) -> str:
     if kind not in NAMES:
-        raise refuse(f"an array of {kind}", "safetensors has no such type; use array.astype(numpy.float32)")
+        raise value_error(f"safetensors has no element type {kind}", "use array.astype(numpy.float32)")
     return NAMES[kind]
 
 
@@ -68,19 +68,19 @@ def numpy_type(name: str) -> npt.DTypeLike:
 
 
 def torch_name(name: str) -> str:
-    """The name that numpy and torch have for a safetensors type."""
+    """Returns the name that numpy and torch have for a safetensors type."""
     if name not in KINDS:
-        raise refuse(f"a tensor of {name}", "`melisma unpack` restores the file")
+        raise value_error(f"numpy and torch have no element type {name}", "`melisma unpack` restores the file")
     return KINDS[name]
 
 
 def width(name: str) -> int:
-    """Bytes of an element of a safetensors type."""
+    """Returns the bytes of an element of a safetensors type."""
     return WIDTHS.get(name) or numpy.dtype(torch_name(name)).itemsize
 
 
-def room(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]:
-    """The bytes of `out`, an array or tensor of this safetensors type and shape in C order."""
+def out_bytes(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]:
+    """Returns the bytes of `out`, an array or tensor of this safetensors type and shape in C order."""
     if is_torch(out):
         fits = out.device.type == "cpu" and out.is_contiguous()
         kind, found = str(out.dtype).removeprefix("torch."), list(out.shape)
@@ -89,15 +89,15 @@ def room(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]:
         fits = out.flags.c_contiguous and out.flags.writeable and out.dtype.isnative
         kind, found = out.dtype.name, list(out.shape)
     if not fits or NAMES.get(kind) != name or found != list(shape):
-        raise refuse(f"out: shape {found} of {kind}; {list(shape)} of {name} on the CPU, writable and in C order, is needed")
+        raise value_error(f"out: expected {list(shape)} of {name} on the CPU, writable and in C order, found {found} of {kind}")
     if is_torch(out):
         data: npt.NDArray[numpy.uint8] = out.detach().reshape(-1).view(optional("torch").uint8).numpy()
         return data
     return out.reshape(-1).view(numpy.uint8)  # type: ignore[no-any-return]
 
 
-def made(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework: str) -> Any:
-    """The array or tensor of these bytes, without a copy."""
+def from_bytes(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework: str) -> Any:
+    """Returns the array or tensor of these bytes, without a copy."""
     if framework == "np":
         return data.view(numpy_type(name)).reshape(shape)
     torch = optional("torch")
@@ -107,7 +107,7 @@ def made(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework:
 
 
 def framework_of(name: str | None) -> str:
-    """`np` or `pt`; None is torch if it is imported."""
+    """Returns `np` or `pt`; None is torch if it is imported."""
     if name is None:
         return "pt" if "torch" in sys.modules else "np"
     if name in ("np", "numpy"):
@@ -115,4 +115,4 @@ def framework_of(name: str | None) -> str:
     if name in ("pt", "torch", "pytorch"):
         optional("torch")
         return "pt"
-    raise refuse(f"unknown framework `{name}`", "use \"np\" or \"pt\"")
+    raise value_error(f"unknown framework `{name}`", "use \"np\" or \"pt\"")

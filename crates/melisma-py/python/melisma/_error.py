@@ -97,9 +97,9 @@ _OS_CLASSES = {
 
 
 def of_kind(kind: str, message: str, hint: str | None, code: int | None = None) -> MelismaError:
-    made = _CLASSES.get(kind, MelismaValueError)
-    if made is not MelismaOSError:
-        return made(kind, message, hint)
+    error_class = _CLASSES.get(kind, MelismaValueError)
+    if error_class is not MelismaOSError:
+        return error_class(kind, message, hint)
     error = _OS_CLASSES.get(code or 0, MelismaOSError)(kind, message, hint)
     error.errno = code
     return error

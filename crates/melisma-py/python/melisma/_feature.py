@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from . import _melisma
-from ._array import refuse
+from ._array import value_error
 from ._path import StrPath, path_of
 
 Value: TypeAlias = float | str | bool | None
@@ -45,7 +45,7 @@ class Mel:
         **more: Value,
     ) -> None:
         if values is not None and not isinstance(values, Mapping):
-            raise refuse(f"values: {type(values).__name__} is not a dict")
+            raise value_error(f"values: {type(values).__name__} is not a dict")
         fields = {
             "preset": preset, "segment": segment, "segment_hop": segment_hop, "drop_tail": drop_tail,
             "values": {**(values or {}), **more},
@@ -88,16 +88,16 @@ class Tokens:
 
     def __post_init__(self) -> None:
         if self.texts is not None and not isinstance(self.texts, Table):
-            raise refuse(f"texts is {self.texts!r}", "use Table(path, text_column)")
+            raise value_error(f"texts is {self.texts!r}", "use Table(path, text_column)")
         if self.min_snr is not None and not self.verify_audio:
-            raise refuse(f"min_snr is {self.min_snr} without verify_audio", "use verify_audio=True")
+            raise value_error(f"min_snr is {self.min_snr} without verify_audio", "use verify_audio=True")
 
 
 Feature: TypeAlias = Mel | Tokens
 
 
 def builder(feature: Feature, place: Place) -> _melisma._Builder:
-    """A feature with its model loaded, for many shards."""
+    """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         return _melisma._Builder.mel(place, feature.preset, feature.values, segments)
@@ -114,8 +114,8 @@ _TABLE = {"metadata": "path", "text_column": "text_column", "path_column": "path
 _TOKENS = ("model", *_TABLE, "verify_audio", "min_snr")
 
 
-def feature_of(feature: Feature | str | None, old: dict[str, Any], caller: str) -> Feature:
-    """The feature of a call, which may have the arguments of one as its own: `feature="tokens", model=...`."""
+def as_feature(feature: Feature | str | None, old: dict[str, Any], caller: str) -> Feature:
+    """Returns the feature of a call, which may have the arguments of one as its own: `feature="tokens", model=...`."""
     if feature is None and not old:
         return Mel()
     if isinstance(feature, Mel | Tokens):
@@ -124,19 +124,19 @@ def feature_of(feature: Feature | str | None, old: dict[str, Any], caller: str) 
             raise TypeError(f"{caller} takes no `{name}` beside a feature; use {type(feature).__name__}({name}=...)")
         return feature
     if feature not in ("mel", "tokens", None):
-        raise refuse(f"unknown feature `{feature}`", "use Mel(...) or Tokens(...)")
-    made = _tokens(old) if feature == "tokens" else _mel(old)
-    names = list(dict.fromkeys("texts" if name in _TABLE else name for name in old if name in _used(made, old)))
+        raise value_error(f"unknown feature `{feature}`", "use Mel(...) or Tokens(...)")
+    result = _tokens(old) if feature == "tokens" else _mel(old)
+    names = list(dict.fromkeys("texts" if name in _TABLE else name for name in old if name in _used(result, old)))
     shown = ", ".join(f"{name}=Table(...)" if name == "texts" else f"{name}=..." for name in names)
     spelled = ", ".join([*([f"feature={feature!r}"] if feature else []), *(f"{name}=..." for name in old)])
-    message = f"{caller}(..., {spelled}) is deprecated; use {caller}(inputs, output, {type(made).__name__}({shown}))"
+    message = f"{caller}(..., {spelled}) is deprecated; use {caller}(inputs, output, {type(result).__name__}({shown}))"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
-    return made
+    return result
 
 
-def _used(made: Feature, old: dict[str, Any]) -> set[str]:
-    """The arguments that belong to the feature: those of the other one were ignored."""
-    return old.keys() - set(_TOKENS if isinstance(made, Mel) else _MEL)
+def _used(result: Feature, old: dict[str, Any]) -> set[str]:
+    """Returns the arguments that belong to the feature: those of the other one were ignored."""
+    return old.keys() - set(_TOKENS if isinstance(result, Mel) else _MEL)
 
 
 def _mel(old: dict[str, Any]) -> Mel:
@@ -146,12 +146,12 @@ def _mel(old: dict[str, Any]) -> Mel:
 def _tokens(old: dict[str, Any]) -> Tokens:
     unknown = [name for name in old if name not in _MEL and name not in _TOKENS]
     if unknown:
-        raise refuse(f"unknown argument `{unknown[0]}` for tokens")
+        raise value_error(f"unknown argument `{unknown[0]}` for tokens")
     given: dict[str, Any] = {name: old[name] for name in ("model", "verify_audio", "min_snr") if name in old}
     if not given.get("verify_audio"):
         given.pop("min_snr", None)
     if old.get("metadata") is not None:
         if old.get("text_column") is None:
-            raise refuse("metadata without text_column", "use texts=Table(path, text_column)")
+            raise value_error("metadata without text_column", "use texts=Table(path, text_column)")
         given["texts"] = Table(*(old.get(name) for name in _TABLE))  # type: ignore[arg-type]
     return Tokens(**given)

@@ -19,7 +19,7 @@ MAX_RATE = 768_000
 
 
 def clip_html(samples: npt.NDArray[numpy.float32], sample_rate: int) -> str:
-    """A player of the first seconds, not normalised, and their spectrogram."""
+    """Returns a player of the first seconds, not normalised, and their spectrogram."""
     shown = samples[:, : MAX_SECONDS * sample_rate]
     seconds = samples.shape[1] / sample_rate
     peak = float(numpy.abs(samples).max(initial=0))

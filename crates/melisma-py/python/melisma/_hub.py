@@ -12,7 +12,7 @@ FILES = ["config.json", "model.safetensors", "model.packed.safetensors", "pytorc
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def found(path: str, revision: str | None) -> str:
+def resolve(path: str, revision: str | None) -> str:
     """The folder of a model: `path` itself, or that of the Hub's cache if `path` is a name there and no file here."""
     if not _NAME.fullmatch(path) or os.path.exists(path):
         return path

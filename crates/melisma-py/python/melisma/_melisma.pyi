@@ -37,7 +37,7 @@ __all__ = [
     "_audio_write",
     "_clips",
     "_compress",
-    "_compressed",
+    "_compressed_info",
     "_dataset_columns",
     "_decompress",
     "_load_to_device",
@@ -65,7 +65,7 @@ _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
 _Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
-_Where: TypeAlias = tuple[str | None, int | None, int | str | None]
+_ExecArgs: TypeAlias = tuple[str | None, int | None, int | str | None]
 _R = TypeVar("_R")
 
 @final
@@ -229,7 +229,7 @@ class PrecisionScope:
 
 @final
 class Weights:
-    """A file of weights, of which nothing but the header is read.
+    """A file of weights; only its header is read.
 
     Args:
         path: A `.safetensors` file, packed or not, or a checkpoint of PyTorch.
@@ -407,12 +407,12 @@ class _Score:
     @staticmethod
     def from_midi(file: bytes) -> _Score: ...
     @staticmethod
-    def composed(preset: str, seed: int, seconds: float) -> _Score: ...
+    def compose_preset(preset: str, seed: int, seconds: float) -> _Score: ...
     def to_json(self) -> str: ...
     def to_midi(self) -> bytes: ...
 
 def _styles() -> dict[str, str]: ...
-def _render(score: _Score, order: dict[str, Any], out: _Array | None) -> _Floats: ...
+def _render(score: _Score, args: dict[str, Any], out: _Array | None) -> _Floats: ...
 
 @disjoint_base
 class Stream:
@@ -492,7 +492,7 @@ def _pack_save(
     base: StrPath | None,
 ) -> tuple[int, int]: ...
 def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
-def _compressed(blob: bytes) -> tuple[str, list[int]]: ...
+def _compressed_info(blob: bytes) -> tuple[str, list[int]]: ...
 def _decompress(blob: bytes, out: _Bytes) -> None: ...
 def _load_to_device(path: StrPath, device: str) -> list[tuple[str, DeviceTensor]]: ...
 
@@ -548,7 +548,7 @@ def _clips(
     folder: StrPath,
     settings: dict[str, Any],
     shard: tuple[int, int],
-    place: tuple[str | None, int],
+    exec: tuple[str | None, int],
     overwrite: bool,
 ) -> dict[str, Any]: ...
 
@@ -579,18 +579,18 @@ class _Builder:
 
     @staticmethod
     def mel(
-        place: _Where, preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+        exec: _ExecArgs, preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
     ) -> _Builder:
         """Builds datasets of spectrograms."""
     @staticmethod
     def tokens(
-        place: _Where,
+        exec: _ExecArgs,
         model: str,
         table: tuple[str, str, str | None] | None,
         measure: tuple[float | None] | None,
     ) -> _Builder:
         """Builds datasets of tokens."""
-    def build(self, order: dict[str, Any]) -> dict[str, Any]:
+    def build(self, args: dict[str, Any]) -> dict[str, Any]:
         """Builds one dataset or shard, and returns a report."""
 
 def _merge(

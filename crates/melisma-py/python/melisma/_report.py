@@ -10,15 +10,15 @@ class Report(Mapping[str, Any]):
     """A report whose fields are attributes and keys: `report.rows` is `report["rows"]`, and `dict(report)` is a dict."""
 
     def __getitem__(self, key: str) -> Any:
-        """The field called `key`."""
+        """Returns the field called `key`."""
         if key not in self.__dataclass_fields__:
             raise KeyError(key)
         return getattr(self, key)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all fields."""
+        """Returns the names of all fields."""
         return iter(self.__dataclass_fields__)
 
     def __len__(self) -> int:
-        """The number of fields."""
+        """Returns the number of fields."""
         return len(self.__dataclass_fields__)

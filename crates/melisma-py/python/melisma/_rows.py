@@ -9,7 +9,7 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import optional, refuse
+from ._array import optional, value_error
 from ._path import StrPath, path_of
 
 #: The columns that each kind of dataset has, and their axes.
@@ -42,19 +42,19 @@ class Dataset(Sequence[Any]):
             self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
 
     def _checked_length(self) -> int:
-        """The number of rows, in a file that has the columns of a dataset."""
+        """Returns the number of rows, in a file that has the columns of a dataset."""
         for name, n_axes in (_TOKENS if self._is_tokens else _SPECTROGRAMS).items():
             if name not in self._places:
-                raise refuse(f"{self._path} is not a dataset: it has no column `{name}`", "melisma.dataset.build makes one")
+                raise value_error(f"{self._path} is not a dataset: it has no column `{name}`", "melisma.dataset.build makes one")
             shape = self._places[name][1]
             if len(shape) != n_axes:
-                raise refuse(f"{self._path}: the column `{name}` has {len(shape)} axes, not {n_axes}")
+                raise value_error(f"{self._path}: the column `{name}` has {len(shape)} axes, not {n_axes}")
         length = {name: place[1][0] for name, place in self._places.items() if place[1]}
         rows = length["status"]
         ends = {"offsets": rows + 1, "text_offsets": rows + 1} if self._is_tokens else {"mel": rows}
         for name, expected in ends.items():
             if length[name] != expected:
-                raise refuse(f"{self._path}: the column `{name}` has {length[name]} entries, not {expected}")
+                raise value_error(f"{self._path}: the column `{name}` has {length[name]} entries, not {expected}")
         return rows
 
     @property
@@ -68,7 +68,7 @@ class Dataset(Sequence[Any]):
         return list(self._places)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column, mapped from the file. Changes to it stay in this process.
+        """Returns a column, mapped from the file. Changes to it stay in this process.
 
         Args:
             name: One of `columns`.
@@ -78,7 +78,7 @@ class Dataset(Sequence[Any]):
         """
         if name not in self._columns:
             if name not in self._places:
-                raise refuse(f"unknown column `{name}`", f"the columns are {', '.join(self._places)}")
+                raise value_error(f"unknown column `{name}`", f"the columns are {', '.join(self._places)}")
             kind, shape, file, offset = self._places[name]
             if 0 in shape:
                 self._columns[name] = numpy.zeros(shape, kind)
@@ -95,7 +95,7 @@ class Dataset(Sequence[Any]):
         return self.column("status")
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Returns the number of rows."""
         return int(self._length)
 
     @overload
@@ -103,7 +103,7 @@ class Dataset(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: Any) -> Any:
-        """One row, or a list of rows for a slice.
+        """Returns one row, or a list of rows for a slice.
 
         Args:
             index: The number of a row, from the end if it is negative, or a slice.
@@ -139,12 +139,12 @@ class Dataset(Sequence[Any]):
         return codes, bytes(text).decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[Any]:
-        """Every row."""
+        """Returns every row."""
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = {name: value for name, value in self.__dict__.items() if name not in _OPENED}
-        return _reopened, (type(self), self._path, own)
+        return _reopen, (type(self), self._path, own)
 
     def __repr__(self) -> str:
         return f"Dataset({self._path!r}, {len(self)} rows)"
@@ -154,11 +154,11 @@ class Dataset(Sequence[Any]):
 _OPENED = frozenset({"attributes", "_path", "_places", "_columns", "_is_tokens", "_length", "_values", "_offsets", "_texts"})
 
 
-def _reopened(kind: type[Dataset], path: str, own: dict[str, Any]) -> Dataset:
-    made = kind.__new__(kind)
-    Dataset.__init__(made, path)
-    made.__dict__.update(own)
-    return made
+def _reopen(kind: type[Dataset], path: str, own: dict[str, Any]) -> Dataset:
+    result = kind.__new__(kind)
+    Dataset.__init__(result, path)
+    result.__dict__.update(own)
+    return result
 
 
 class Rows(list[Any]):
@@ -178,7 +178,7 @@ class Rows(list[Any]):
 
 
 def collate(rows: Rows) -> Any:
-    """The `collate_fn` for a loader of spectrograms.
+    """Returns the `collate_fn` for a loader of spectrograms.
 
     Workers read the rows but send only their numbers. The process that trains copies them from its own map of the file,
     which shares the workers' pages, so that no batch passes through a pipe or shared memory.
@@ -190,7 +190,7 @@ def collate(rows: Rows) -> Any:
         A torch tensor [rows, mels, frames].
     """
     if not isinstance(rows, Rows):
-        raise refuse(f"{type(rows).__name__} is not a batch of spectrograms", "torch's own collate_fn joins other rows")
+        raise value_error(f"{type(rows).__name__} is not a batch of spectrograms", "torch's own collate_fn joins other rows")
     file = rows.dataset._places["mel"][2]
     batch = _Batch(rows.dataset.path, _stamp(file), rows.indices)
     if optional("torch").utils.data.get_worker_info() is None:
@@ -214,14 +214,14 @@ class _Batch:
 
 
 def _gather(path: str, stamp: tuple[int, ...], indices: list[int]) -> Any:
-    return _mapped(os.getpid(), path, stamp)[indices]
+    return _map_file(os.getpid(), path, stamp)[indices]
 
 
 @functools.lru_cache(maxsize=4)
-def _mapped(process: int, path: str, stamp: tuple[int, ...]) -> Any:
+def _map_file(process: int, path: str, stamp: tuple[int, ...]) -> Any:
     opened = Dataset(path)
     if _stamp(opened._places["mel"][2]) != stamp:
-        raise refuse(f"{path} was replaced while it was read", "open it again")
+        raise value_error(f"{path} was replaced while it was read", "open it again")
     return optional("torch").from_numpy(opened.column("mel"))
 
 

@@ -10,8 +10,8 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import refuse
-from ._dtype import framework_of, made
+from ._array import value_error
+from ._dtype import framework_of, from_bytes
 from ._error import MelismaSafetensorError, MelismaValueError
 from ._path import StrPath, path_of
 
@@ -45,7 +45,7 @@ def on_device(tensor: Any, device: str) -> Any:
     if device == "cpu":
         return tensor
     if isinstance(tensor, numpy.ndarray):
-        raise refuse(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
+        raise value_error(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
     return tensor.to(device)
 
 
@@ -82,7 +82,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         self._file = None
 
     def keys(self) -> list[str]:
-        """The names of all tensors.
+        """Returns the names of all tensors.
 
         Returns:
             The names, sorted.
@@ -90,7 +90,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         return sorted(self._tensors)
 
     def offset_keys(self) -> list[str]:
-        """The names of all tensors.
+        """Returns the names of all tensors.
 
         Returns:
             The names in the order of the file.
@@ -98,7 +98,7 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         return list(self._tensors)
 
     def metadata(self) -> dict[str, str] | None:
-        """The strings that are stored with the tensors.
+        """Returns the strings that are stored with the tensors.
 
         Returns:
             The strings by name, or None if there are none.
@@ -114,24 +114,24 @@ class safe_open(Generic[_Loaded]):  # noqa: N801 (the name that safetensors has)
         Returns:
             The tensor.
         """
-        return self._loaded(name, None, self._entry(name)[1])
+        return self._load(name, None, self._entry(name)[1])
 
-    def _loaded(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> _Loaded:
+    def _load(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> _Loaded:
         with as_safetensors_raises():
             if self._file is None:
-                raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
+                raise value_error("the file is closed", "use it inside of `with safe_open(...) as file:`")
             [(_, dtype, _, data)] = self._file.load([(name, region)])
-            loaded: _Loaded = on_device(made(dtype, shape, data, self._framework), self._device)
+            loaded: _Loaded = on_device(from_bytes(dtype, shape, data, self._framework), self._device)
             return loaded
 
     def get_slice(self, name: str) -> "Slice[_Loaded]":
-        """A tensor that is read when it is indexed.
+        """Returns a tensor that is read when it is indexed.
 
         Args:
             name: One of `keys()`.
 
         Returns:
-            The tensor, of which nothing is read yet.
+            The tensor; nothing of it is read yet.
         """
         return Slice(self, name, *self._entry(name))
 
@@ -156,7 +156,7 @@ class Slice(Generic[_Loaded]):
         self._file, self._name, self._dtype, self._shape = file, name, dtype, shape
 
     def get_shape(self) -> list[int]:
-        """The tensor's shape.
+        """Returns the tensor's shape.
 
         Returns:
             The lengths of its axes.
@@ -164,7 +164,7 @@ class Slice(Generic[_Loaded]):
         return list(self._shape)
 
     def get_dtype(self) -> str:
-        """The tensor's type.
+        """Returns the tensor's type.
 
         Returns:
             Its name in safetensors, as in "BF16".
@@ -193,17 +193,17 @@ class Slice(Generic[_Loaded]):
         (top, bottom, parts[0]), (first, last, parts[-1]) = windows[0], windows[-1]
         loaded: Any
         if len(parts) == 1:
-            loaded = self._file._loaded(self._name, (0, 1, first, last), [last - first])
+            loaded = self._file._load(self._name, (0, 1, first, last), [last - first])
             return loaded[parts[0]]
         inner = self._shape[1:-1]
         n_rows = math.prod(inner)
         region = (top * n_rows, bottom * n_rows, first, last)
-        loaded = self._file._loaded(self._name, region, [bottom - top, *inner, last - first])
+        loaded = self._file._load(self._name, region, [bottom - top, *inner, last - first])
         return loaded[tuple(parts)]
 
 
 def _parts(index: Any, n_axes: int) -> list[Any] | None:
-    """An integer or a slice for each axis, or None for an index of another kind."""
+    """Returns an integer or a slice for each axis, or None for an index of another kind."""
     parts = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(part, bool) or not isinstance(part, int | slice | numpy.integer | EllipsisType) for part in parts):
         return None
@@ -216,7 +216,7 @@ def _parts(index: Any, n_axes: int) -> list[Any] | None:
 
 
 def _window(part: Any, extent: int) -> tuple[int, int, Any]:
-    """The first and last place that an index touches, and the index from the first on."""
+    """Returns the first and last place that an index touches, and the index from the first on."""
     if not isinstance(part, slice):
         at = int(part) + extent if part < 0 else int(part)
         if not 0 <= at < extent:

@@ -7,26 +7,26 @@ import numpy
 import numpy.typing as npt
 
 from . import _hub, _melisma
-from ._array import ArrayLike, Floats, Integers, TorchT, floats, integers, like, plain, refuse
+from ._array import ArrayLike, Floats, Integers, TorchT, as_numpy, floats, integers, like, value_error
 from ._path import StrPath, path_of
 
 Codes: TypeAlias = ArrayLike
 """Frames [n, slots], or a sequence with one array [n] or [1, n] for each level."""
 
 
-def codes_of(codes: Codes) -> Integers | list[Integers]:
-    """Codes as the native part takes them: frames with two axes, or levels with one each."""
+def as_codes(codes: Codes) -> Integers | list[Integers]:
+    """Returns the codes as the native part takes them: frames with two axes, or levels with one each."""
     if isinstance(codes, list | tuple):
         if len(codes) == 0:
-            raise refuse("codes without a level", "give frames [n, slots], or one array for each level")
+            raise value_error("codes need at least one level", "give frames [n, slots], or one array for each level")
         levels = [integers(level, f"level {index}") for index, level in enumerate(codes)]
         for index, level in enumerate(levels):
             if level.ndim not in (1, 2) or (level.ndim == 2 and level.shape[0] != 1):
-                raise refuse(f"level {index} has the shape {level.shape}", "use [n] or [1, n]; a batch is a list of codes")
+                raise value_error(f"level {index} has the shape {level.shape}", "use [n] or [1, n]; a batch is a list of codes")
         return [level.reshape(-1) for level in levels]
     frames = integers(codes)
     if frames.ndim != 2:
-        raise refuse(f"codes of shape {frames.shape}", "use frames [n, slots], or one array for each level")
+        raise value_error(f"codes of shape {frames.shape} are not supported", "use frames [n, slots], or one array for each level")
     return frames
 
 
@@ -61,7 +61,7 @@ class SNAC:
         Returns:
             The model.
         """
-        return cls(_hub.found(path_of(path), revision), device=device, noise=noise)
+        return cls(_hub.resolve(path_of(path), revision), device=device, noise=noise)
 
     @property
     def sampling_rate(self) -> int:
@@ -69,7 +69,7 @@ class SNAC:
         return self._codec.sample_rate
 
     def eval(self) -> Self:
-        """Does nothing: there is no training mode.
+        """Does nothing; the model has inference mode only.
 
         Returns:
             The model.
@@ -77,7 +77,7 @@ class SNAC:
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Does nothing: there is no training mode.
+        """Does nothing; the model has inference mode only.
 
         Args:
             mode: Ignored.
@@ -153,7 +153,7 @@ class SNAC:
         """
         batch = floats(audio_data)
         if batch.ndim != 3 or batch.shape[1] != 1:
-            raise refuse(f"audio of shape {batch.shape}", "use [batch, 1, samples]")
+            raise value_error(f"audio of shape {batch.shape}", "use [batch, 1, samples]")
         clips = self._codec._encode(list(batch[:, 0]))
         levels = zip(*clips, strict=True)
         return [like(audio_data, numpy.stack(level).astype(numpy.int64)) for level in levels]
@@ -174,8 +174,8 @@ class SNAC:
         levels = [integers(level, f"level {index}") for index, level in enumerate(codes)]
         if not levels or any(level.ndim != 2 or len(level) != len(levels[0]) for level in levels):
             shapes = [level.shape for level in levels]
-            raise refuse(f"codes of shapes {shapes}", "use one array [batch, n] for each level")
-        clips = [codes_of([level[item] for level in levels]) for item in range(len(levels[0]))]
+            raise value_error(f"codes of shapes {shapes} are not supported", "use one array [batch, n] for each level")
+        clips = [as_codes([level[item] for level in levels]) for item in range(len(levels[0]))]
         samples = self._codec._decode(clips, self._noise, None)
         return like(codes[0], numpy.stack(samples)[:, None])
 
@@ -193,6 +193,6 @@ class SNAC:
             The decoded samples at the same length, and the codes.
         """
         codes: list[Any] = self.encode(audio_data)
-        return self.decode(codes)[..., : plain(audio_data).shape[-1]], codes
+        return self.decode(codes)[..., : as_numpy(audio_data).shape[-1]], codes
 
     __call__ = forward

@@ -10,7 +10,7 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import TorchT, is_torch, mapping, optional, plain, refuse
+from ._array import TorchT, as_numpy, is_torch, mapping, optional, value_error
 from ._melisma import Config
 from ._path import StrPath, path_of
 from ._search import Precision, Report
@@ -47,7 +47,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
     ) -> Self:
         if isinstance(profile, Mapping | Config):
             if config is not None:
-                raise refuse("settings are given twice", "give one dict or Config")
+                raise value_error("settings are given twice", "give one dict or Config")
             profile, config = None, profile
         return super().__new__(cls, profile, config, memory_limit)
 
@@ -66,10 +66,10 @@ class TensorOptimizer(_melisma.TensorOptimizer):
             A torch tensor on the same device, detached, if `array` is one; else a `Tensor` under the memory limit.
         """
         if is_torch(array):
-            return self._converted(array, dtype)
+            return self._convert(array, dtype)
         return super().optimize_tensor(array, dtype)
 
-    def _converted(self, tensor: Any, dtype: Any) -> Any:
+    def _convert(self, tensor: Any, dtype: Any) -> Any:
         torch = optional("torch")
         with torch.inference_mode():
             tensor = tensor.detach()
@@ -80,7 +80,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
             if wanted == torch.float16 and bool((torch.isinf(result) & torch.isfinite(tensor)).any()):
                 if dtype is None:
                     return tensor
-                raise refuse("a value does not fit float16", "use dtype=\"bfloat16\" or \"float32\"")
+                raise value_error("a value does not fit float16", "use dtype=\"bfloat16\" or \"float32\"")
         return result
 
     def _torch_type(self, dtype: Any) -> Any:
@@ -92,7 +92,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
         name = dtype if isinstance(dtype, str) else numpy.dtype(dtype).name
         name = _ALIASES.get(name, name)
         if name not in _TORCH.values():
-            raise refuse(f"tensors are not converted to the type `{name}`", "use float32, float16 or bfloat16")
+            raise value_error(f"tensors are not converted to the type `{name}`", "use float32, float16 or bfloat16")
         return getattr(torch, name)
 
     @contextlib.contextmanager
@@ -142,7 +142,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
 
 
 def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator that converts the arrays and tensors among the arguments by the settings.
+    """Returns a decorator that converts the arrays and tensors among the arguments by the settings.
 
     Args:
         config: As for `TensorOptimizer`.
@@ -164,11 +164,11 @@ def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Call
         @functools.wraps(function)
         def optimized(*args: _P.args, **kwargs: _P.kwargs) -> _R:
             given = next((value for value in [*args, *kwargs.values()] if _is_tensor(value)), None)
-            positional = [_lowered(optimizer, value) for value in args]
-            named = {name: _lowered(optimizer, value) for name, value in kwargs.items()}
+            positional = [_to_precision(optimizer, value) for value in args]
+            named = {name: _to_precision(optimizer, value) for name, value in kwargs.items()}
             with optimizer.memory.track(function.__name__), optimizer.mixed_precision_context():
                 result = function(*positional, **named)
-            returned: _R = _as_given(result, given)
+            returned: _R = _like_input(result, given)
             return returned
 
         return optimized
@@ -180,7 +180,7 @@ def _is_tensor(value: object) -> bool:
     return isinstance(value, numpy.ndarray) or is_torch(value)
 
 
-def _lowered(optimizer: TensorOptimizer, value: Any) -> Any:
+def _to_precision(optimizer: TensorOptimizer, value: Any) -> Any:
     if is_torch(value):
         return optimizer.optimize_tensor(value)
     if isinstance(value, numpy.ndarray) and value.dtype in (numpy.float32, numpy.float16):
@@ -188,19 +188,19 @@ def _lowered(optimizer: TensorOptimizer, value: Any) -> Any:
     return value
 
 
-def _as_given(result: Any, given: Any) -> Any:
+def _like_input(result: Any, given: Any) -> Any:
     """Arrays of `result` as the type that `given` has."""
     if isinstance(result, tuple | list):
-        return type(result)(_as_given(part, given) for part in result)
+        return type(result)(_like_input(part, given) for part in result)
     if isinstance(result, dict):
-        return {key: _as_given(value, given) for key, value in result.items()}
+        return {key: _like_input(value, given) for key, value in result.items()}
     if given is None or not (_is_tensor(result) or isinstance(result, _melisma.Tensor)):
         return result
     if is_torch(given):
         if not is_torch(result):
             result = optional("torch").from_numpy(numpy.array(result))
         return result.to(given.device, given.dtype if given.is_floating_point() and result.is_floating_point() else None)
-    array: npt.NDArray[Any] = numpy.asarray(result) if isinstance(result, _melisma.Tensor) else plain(result)
+    array: npt.NDArray[Any] = numpy.asarray(result) if isinstance(result, _melisma.Tensor) else as_numpy(result)
     return array.astype(given.dtype) if array.dtype.kind == given.dtype.kind == "f" else array
 
 
@@ -208,7 +208,7 @@ class MemoryTracker(_melisma.MemoryTracker):
     """What tensors and buffers hold, by named scope, and the memory of the process.
 
     Args:
-        memory_limit: Bytes, or text such as "2GiB"; None is no limit.
+        memory_limit: Bytes, or text such as "2GiB"; None for no limit.
 
     >>> tracker = MemoryTracker()
     >>> with tracker.track("load"):
@@ -218,7 +218,7 @@ class MemoryTracker(_melisma.MemoryTracker):
     """
 
     def get_memory_summary(self) -> str:
-        """The table of everything, as it is now.
+        """Returns the table of everything, as it is now.
 
         Returns:
             The table as text.

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, OutT, TorchT, floats, like, rate, refuse, target
+from ._array import ArrayLike, Floats, OutT, TorchT, floats, like, rate, target, value_error
 from ._html import clip_html
 from ._path import StrPath, path_of
 
@@ -80,17 +80,17 @@ def write(
     """
     array = _channels(samples)
     if not numpy.isfinite(array).all():
-        raise refuse(f"sample {int(numpy.argmin(numpy.isfinite(array).all(axis=0)))} is not finite", "use numpy.nan_to_num")
+        raise value_error(f"sample {int(numpy.argmin(numpy.isfinite(array).all(axis=0)))} is not finite", "use numpy.nan_to_num")
     _melisma._audio_write(path_of(path), array, rate(sample_rate), sample_format)
 
 
 def _channels(samples: ArrayLike) -> Floats:
-    """Samples as [channels, samples]."""
+    """Returns the samples as [channels, samples]."""
     array = floats(samples)
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.shape[0] == 0:
-        raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
+        raise value_error(f"samples of shape {array.shape} are not supported", "use [samples] or [channels, samples]")
     return array
 
 
@@ -117,21 +117,21 @@ def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: ArrayLike
     """
     array = floats(samples)
     if array.ndim == 0:
-        raise refuse("samples without an axis", "use [..., samples]")
+        raise value_error("samples need an axis", "use [..., samples]")
     from_rate, to_rate = rate(from_rate, "from_rate"), rate(to_rate, "to_rate")
     shape = (*array.shape[:-1], -(-array.shape[-1] * to_rate // from_rate))
     given = _rows(target(out, array), shape)
     n_rows = int(numpy.prod(shape[:-1], dtype=numpy.int64))
-    made = _melisma._resample(array.reshape(n_rows, array.shape[-1]), from_rate, to_rate, given)
-    return like(samples, made.reshape(shape)) if out is None else out
+    result = _melisma._resample(array.reshape(n_rows, array.shape[-1]), from_rate, to_rate, given)
+    return like(samples, result.reshape(shape)) if out is None else out
 
 
 def _rows(out: Any, shape: tuple[int, ...]) -> Any:
-    """`out` with one axis before the last."""
+    """Returns `out` with one axis before the last."""
     if out is None:
         return None
     if out.shape != shape or not out.flags.c_contiguous:
-        raise refuse(f"out: shape {out.shape}; {shape} in C order is needed")
+        raise value_error(f"out: expected shape {shape} in C order, found {out.shape}")
     return out.reshape(int(numpy.prod(shape[:-1], dtype=numpy.int64)), shape[-1])
 
 
@@ -155,6 +155,6 @@ def stretch(samples: ArrayLike, sample_rate: int, speed: float) -> Any:
     """
     array = floats(samples)
     if array.ndim not in (1, 2):
-        raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
-    made = _melisma._stretch(array[None] if array.ndim == 1 else array, rate(sample_rate), speed)
-    return like(samples, made[0] if array.ndim == 1 else made)
+        raise value_error(f"samples of shape {array.shape} are not supported", "use [samples] or [channels, samples]")
+    result = _melisma._stretch(array[None] if array.ndim == 1 else array, rate(sample_rate), speed)
+    return like(samples, result[0] if array.ndim == 1 else result)

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy
 
 from . import _feature, _melisma, _report
-from ._array import refuse
+from ._array import value_error
 from ._feature import Feature, Mel, Table, Tokens
 from ._path import StrPath, path_of
 from ._rows import Dataset, Rows, collate
@@ -95,20 +95,20 @@ def build(
         Counts of rows, frames and files, the failures, and times.
     """
     if on_error not in ("skip", "fail"):
-        raise refuse(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
-    made = _feature.feature_of(feature, old, "melisma.dataset.build")
+        raise value_error(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
+    resolved = _feature.as_feature(feature, old, "melisma.dataset.build")
     index, count = _index_of(shard)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    told, bar = _teller(progress)
+    callback, bar = _progress_callback(progress)
     try:
-        report = _feature.builder(made, (device, threads, memory_limit)).build({
+        report = _feature.builder(resolved, (device, threads, memory_limit)).build({
             "inputs": _melisma._Inputs.find([path_of(place) for place in places]),
             "output": path_of(output),
             "store": store,
             "shard": (index, count),
             "overwrite": overwrite,
             "stop_on_failure": on_error == "fail",
-            "progress": told,
+            "progress": callback,
         })
     finally:
         if bar is not None:
@@ -117,15 +117,15 @@ def build(
 
 
 def _index_of(shard: tuple[int, int]) -> tuple[int, int]:
-    """A shard counted from 0, and how many there are."""
+    """Returns a shard counted from 0, and how many there are."""
     is_pair = isinstance(shard, tuple | list) and len(shard) == 2
     if not is_pair or any(isinstance(part, bool) or not isinstance(part, int | numpy.integer) for part in shard):
-        raise refuse(f"shard is {shard!r}", "use (number, count), as in (3, 8)")
+        raise value_error(f"shard is {shard!r}", "use (number, count), as in (3, 8)")
     number, count = shard
     if number == 0:
-        raise refuse(f"shard is {shard!r}: shards count from 1", f"use (1, {count}) for the first one")
+        raise value_error(f"shard is {shard!r}: shards count from 1", f"use (1, {count}) for the first one")
     if not 1 <= number <= count:
-        raise refuse(f"shard is {shard!r}", "use (number, count) with 1 <= number <= count")
+        raise value_error(f"shard is {shard!r}", "use (number, count) with 1 <= number <= count")
     return int(number) - 1, int(count)
 
 
@@ -153,8 +153,8 @@ def merge(
     return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing))[0]
 
 
-def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:
-    """What to call with (done, total), and a bar to close."""
+def _progress_callback(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:
+    """Returns what to call with (done, total), and a bar to close."""
     if progress is False:
         return None, None
     if callable(progress):
@@ -165,11 +165,11 @@ def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, An
         return None, None
     bar = tqdm(unit="row")
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         bar.total = total
         bar.update(done - bar.n)
 
-    return tell, bar
+    return report, bar
 
 
 def open(path: StrPath) -> Dataset:

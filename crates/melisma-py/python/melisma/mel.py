@@ -19,7 +19,7 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, OutT, TorchT, floats, in_order, like, plain, rate, refuse, target
+from ._array import ArrayLike, OutT, TorchT, as_numpy, floats, in_order, like, rate, target, value_error
 from ._feature import Value
 from .audio import resample
 
@@ -30,7 +30,7 @@ _TAKEN = (numpy.dtype(numpy.float32), numpy.dtype(numpy.int16))
 
 
 def presets() -> dict[str, str]:
-    """The presets of spectrograms.
+    """Returns the presets of spectrograms.
 
     Returns:
         What each gives, by name.
@@ -39,7 +39,7 @@ def presets() -> dict[str, str]:
 
 
 def keys() -> dict[str, str]:
-    """The values of a preset that can be set.
+    """Returns the values of a preset that can be set.
 
     Returns:
         What each means and allows, by name.
@@ -74,7 +74,7 @@ class Transform:
         return self._native.values
 
     def shape(self, n_samples: int) -> tuple[int, int]:
-        """The shape of a spectrogram.
+        """Returns the shape of a spectrogram.
 
         Args:
             n_samples: Samples of the clip.
@@ -91,7 +91,7 @@ class Transform:
     @overload
     def __call__(self, samples: ArrayLike, *, out: None = None) -> npt.NDArray[Any]: ...
     def __call__(self, samples: ArrayLike, *, out: ArrayLike | None = None) -> Any:
-        """The spectrogram of samples at the rate of the settings.
+        """Computes the spectrogram of samples at the rate of the settings.
 
         Args:
             samples: [samples] or [batch, samples]. float32 and int16 in C order are used where they are; others are copied.
@@ -100,30 +100,30 @@ class Transform:
         Returns:
             [mels, frames] or [batch, mels, frames], a torch tensor if `samples` is one, or `out`.
         """
-        array = plain(samples)
+        array = as_numpy(samples)
         if array.dtype not in _TAKEN or not in_order(array):
             array = floats(array)
         if array.ndim not in (1, 2):
-            raise refuse(f"samples of shape {array.shape}", "use [samples] or [batch, samples]")
+            raise value_error(f"samples of shape {array.shape} are not supported", "use [samples] or [batch, samples]")
         if out is None:
             return like(samples, self._native._run(array))
         self._native._run(array, target(out, array))
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, self._arguments
+        return _reopen, self._arguments
 
 
 def _transform_of(preset: str, device: str | None, values: dict[str, Any]) -> _melisma.Transform:
     return _melisma.Transform(preset, device=device, **values)
 
 
-def _reopened(preset: str, device: str | None, values: dict[str, Any]) -> Transform:
+def _reopen(preset: str, device: str | None, values: dict[str, Any]) -> Transform:
     return Transform(preset, device=device, **values)
 
 
 @functools.lru_cache(maxsize=16)
-def _cached(preset: str, device: str | None, values: tuple[tuple[str, Any], ...]) -> Transform:
+def _get_transform(preset: str, device: str | None, values: tuple[tuple[str, Any], ...]) -> Transform:
     return Transform(preset, device=device, **dict(values))
 
 
@@ -151,7 +151,7 @@ def spectrogram(
     out: ArrayLike | None = None,
     **values: Value,
 ) -> Any:
-    """The mel spectrogram of samples.
+    """Computes the mel spectrogram of samples.
 
     Args:
         x: The samples, [samples] or [batch, samples].
@@ -165,9 +165,9 @@ def spectrogram(
         [mels, frames] or [batch, mels, frames], a torch tensor if `x` is one, or `out`.
     """
     try:
-        transform = _cached(preset, device, tuple(sorted(values.items())) if values else ())
+        transform = _get_transform(preset, device, tuple(sorted(values.items())) if values else ())
     except TypeError as error:
-        raise refuse(f"a value of the preset is not a number or a word: {error}") from None
+        raise value_error(f"a value of the preset is not a number or a word: {error}") from None
     if sample_rate is not None:
         own_rate = transform.values["sample_rate"]
         if rate(sample_rate) != own_rate:

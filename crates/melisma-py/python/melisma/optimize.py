@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, mapping, plain, refuse
+from ._array import ArrayLike, as_numpy, mapping, value_error
 from ._path import StrPath, path_of
 from ._search import Precision, Report
 from ._tensor import Settings, TensorOptimizer
@@ -88,7 +88,7 @@ class Session(_melisma.Session):
         return super().__new__(cls, path_of(path), optimizer, precision=precision, tolerance=tolerance, engine=engine)
 
     def get_inputs(self) -> list[NodeArg]:
-        """The inputs of the model.
+        """Returns the inputs of the model.
 
         Returns:
             Name, type and shape of each.
@@ -96,7 +96,7 @@ class Session(_melisma.Session):
         return [NodeArg(*port) for port in self._inputs()]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The outputs of the model.
+        """Returns the outputs of the model.
 
         Returns:
             Name, type and shape of each.
@@ -115,12 +115,12 @@ class Session(_melisma.Session):
         Returns:
             The outputs, in the order of `output_names`.
         """
-        found = self._run({name: plain(value) for name, value in mapping(input_feed, "input_feed").items()})
+        found = self._run({name: as_numpy(value) for name, value in mapping(input_feed, "input_feed").items()})
         if output_names is None:
             return list(found.values())
         if isinstance(output_names, str):
-            raise refuse(f"output_names is the str {output_names!r}", "use a list of names, or None for all outputs")
+            raise value_error(f"output_names is the str {output_names!r}", "use a list of names, or None for all outputs")
         unknown = [name for name in output_names if name not in found]
         if unknown:
-            raise refuse(f"unknown output `{unknown[0]}`", f"the outputs are {', '.join(found)}")
+            raise value_error(f"unknown output `{unknown[0]}`", f"the outputs are {', '.join(found)}")
         return [found[name] for name in output_names]

@@ -23,8 +23,8 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import ArrayLike, OutT, mapping, optional, plain, refuse
-from ._dtype import framework_of, made, room, taken, torch_name, width
+from ._array import ArrayLike, OutT, as_numpy, mapping, optional, value_error
+from ._dtype import framework_of, from_bytes, out_bytes, to_bytes, torch_name, width
 from ._error import SafetensorError
 from ._path import StrPath, path_of
 from ._safe_open import Framework, Numpy, Slice, Torch, as_safetensors_raises, on_device, safe_open
@@ -76,12 +76,12 @@ def save_file(
         filename: The file.
         metadata: Strings to store with them.
         tile_size: The side of a tile, 256, 512 or 1024; None chooses it for each tensor.
-        base: A plain file of the same shapes, of which only the difference is stored.
+        base: A plain file of the same shapes; only the difference from it is stored.
 
     Returns:
         Bytes of the plain and of the packed file.
     """
-    given = [(_name(name), *taken(value)) for name, value in mapping(tensors, "tensors").items()]
+    given = [(_name(name), *to_bytes(value)) for name, value in mapping(tensors, "tensors").items()]
     # The order of the reference library: widest elements first, then by name.
     given.sort(key=lambda tensor: (-_width(tensor[2], tensor[3].size), tensor[0]))
     words = {_name(key): _name(value) for key, value in mapping(metadata or {}, "metadata").items()}
@@ -95,7 +95,7 @@ def _width(shape: list[int], size: int) -> int:
 
 def _name(value: object) -> str:
     if not isinstance(value, str):
-        raise refuse(f"{value!r} is not a str")
+        raise value_error(f"{value!r} is not a str")
     return value
 
 
@@ -133,7 +133,7 @@ def load_file(
     with as_safetensors_raises():
         kind = framework_of(framework)
         loaded = _melisma.PackFile(path_of(filename)).load(None, _path(base))
-        return {name: on_device(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
+        return {name: on_device(from_bytes(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
 
 
 def compress(array: ArrayLike) -> bytes:
@@ -145,7 +145,7 @@ def compress(array: ArrayLike) -> bytes:
     Returns:
         A packed file with this tensor, as bytes.
     """
-    dtype, shape, data = taken(array)
+    dtype, shape, data = to_bytes(array)
     return _melisma._compress(dtype, shape, data)
 
 
@@ -169,12 +169,12 @@ def decompress(blob: Blob, framework: Framework | None = "np", *, out: ArrayLike
         The array or tensor, or `out`.
     """
     blob = bytes(blob)
-    dtype, shape = _melisma._compressed(blob)
+    dtype, shape = _melisma._compressed_info(blob)
     if out is None:
         data = numpy.empty(math.prod(shape) * width(dtype), numpy.uint8)
         _melisma._decompress(blob, data)
-        return made(dtype, shape, data, framework_of(framework))
-    _melisma._decompress(blob, room(out, dtype, shape))
+        return from_bytes(dtype, shape, data, framework_of(framework))
+    _melisma._decompress(blob, out_bytes(out, dtype, shape))
     return out
 
 
@@ -195,7 +195,7 @@ class Encoder:
 
     def __init__(self, tile_size: int = 512) -> None:
         if isinstance(tile_size, bool) or not isinstance(tile_size, int) or not 1 <= tile_size <= 1024:
-            raise refuse(f"tile_size is {tile_size!r}", "use 1 to 1024")
+            raise value_error(f"tile_size is {tile_size!r}", "use 1 to 1024")
         self.tile_size = tile_size
         self._native = _melisma.TileEncoder()
 
@@ -209,9 +209,9 @@ class Encoder:
         Returns:
             The encoded tile.
         """
-        dtype, shape, data = taken(tile)
+        dtype, shape, data = to_bytes(tile)
         if numpy.prod(shape, dtype=numpy.int64) > self.tile_size**2:
-            raise refuse(f"a tile of shape {tuple(shape)} has more than {self.tile_size} x {self.tile_size} elements")
+            raise value_error(f"a tile of shape {tuple(shape)} has more than {self.tile_size} x {self.tile_size} elements")
         return self._native.encode(dtype, data, number)
 
 
@@ -244,12 +244,12 @@ class Decoder:
         Returns:
             The tile, or `out`.
         """
-        array = numpy.empty(shape, dtype) if out is None else plain(out)
+        array = numpy.empty(shape, dtype) if out is None else as_numpy(out)
         if array.shape != tuple(shape) or array.dtype != numpy.dtype(dtype) or not array.flags.c_contiguous:
-            raise refuse(f"out: shape {array.shape} of {array.dtype}; {tuple(shape)} of {dtype} in C order is needed")
+            raise value_error(f"out: expected {tuple(shape)} of {dtype} in C order, found {array.shape} of {array.dtype}")
         if not array.flags.writeable:
-            raise refuse("out: the array is read-only")
-        name = taken(array)[0]
+            raise value_error("out: the array is read-only")
+        name = to_bytes(array)[0]
         self._native.decode(name, bytes(blob), array.reshape(-1).view(numpy.uint8), number)
         return array if out is None else out
 

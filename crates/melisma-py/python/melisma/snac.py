@@ -25,9 +25,9 @@ import numpy
 
 from . import _melisma
 from ._array import (
-    ArrayLike, Floats, Integers, OutT, TorchT, floats, in_order, integers, is_torch, like, plain, rate, refuse, target,
+    ArrayLike, Floats, Integers, OutT, TorchT, floats, in_order, integers, is_torch, like, as_numpy, rate, value_error, target,
 )
-from ._snac import SNAC, Codes, codes_of
+from ._snac import SNAC, Codes, as_codes
 from .audio import resample
 
 __all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "populate"]
@@ -49,7 +49,7 @@ def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Any, Any,
     """
     array = frames if isinstance(frames, numpy.ndarray) and frames.dtype == numpy.int32 else integers(frames)
     if array.ndim > 1 and array.shape[-1] != 7:
-        raise refuse(f"codes of shape {array.shape}", "use [n] codes in a row, or frames [n, 7]")
+        raise value_error(f"codes of shape {array.shape} are not supported", "use [n] codes in a row, or frames [n, 7]")
     if not in_order(array):
         array = integers(array)
     levels = _melisma._populate(array, codebook_size)
@@ -61,7 +61,7 @@ def _mono(samples: ArrayLike) -> Floats:
     if array.ndim == 2 and array.shape[0] == 1:
         array = array[0]
     if array.ndim != 1:
-        raise refuse(f"samples of shape {array.shape}", "use one channel: [samples] or [1, samples]")
+        raise value_error(f"samples of shape {array.shape} are not supported", "use one channel: [samples] or [1, samples]")
     return array
 
 
@@ -92,7 +92,7 @@ class Decoder(_melisma.Codec):
         Returns:
             float32 [samples], or `out`.
         """
-        samples: Floats = self._decode([codes_of(codes)], noise, target(out))[0]
+        samples: Floats = self._decode([as_codes(codes)], noise, target(out))[0]
         return samples if out is None else out
 
     def decode_batch(self, clips: Iterable[Codes], *, noise: int | None = 0) -> list[Floats]:
@@ -105,12 +105,12 @@ class Decoder(_melisma.Codec):
         Returns:
             float32 [samples] for each, the same as those of the clip alone.
         """
-        return self._decode([codes_of(codes) for codes in clips], noise, None)
+        return self._decode([as_codes(codes) for codes in clips], noise, None)
 
     def stream(
         self, *, noise: int | None = 0, format: Literal["auto", "orpheus", "ids"] = "auto"
     ) -> "StreamDecoder":
-        """A stream: samples leave as soon as no later frame can change them.
+        """Returns a stream: samples leave as soon as no later frame can change them.
 
         Args:
             noise: As for `decode`.
@@ -149,10 +149,10 @@ class StreamDecoder(_melisma.StreamDecoder):
             return self._push_text(b"%d " % int(piece))
         if isinstance(piece, list | tuple) and all(isinstance(id, int | numpy.integer) for id in piece):
             piece = numpy.array(piece, numpy.int64)
-        if not isinstance(piece, list | tuple) and plain(piece).ndim == 1:
+        if not isinstance(piece, list | tuple) and as_numpy(piece).ndim == 1:
             ids = integers(piece, "ids")
             return self._push_text(b"".join(b"%d " % id for id in ids.tolist()))
-        return self._push_codes(codes_of(piece))
+        return self._push_codes(as_codes(piece))
 
     def samples(self, pieces: Iterable[Any]) -> Iterator[Floats]:
         """Pushes every piece, then finishes the stream.
@@ -222,7 +222,7 @@ class Encoder(_melisma.Codec):
         return self._encode([self._at_rate(samples, sample_rate) for samples in clips])
 
     def to_text(self, codes: Codes, *, format: Literal["orpheus", "ids"] = "orpheus") -> str:
-        """The text of codes, as language models write them.
+        """Returns the text of codes, as language models write them.
 
         Args:
             codes: Frames [n, slots], or one array for each level.
@@ -231,10 +231,10 @@ class Encoder(_melisma.Codec):
         Returns:
             The tokens, one frame a line.
         """
-        return self._text(codes_of(codes), format)
+        return self._text(as_codes(codes), format)
 
     def stream(self) -> "StreamEncoder":
-        """A stream: codes leave as soon as no later sample can change them.
+        """Returns a stream: codes leave as soon as no later sample can change them.
 
         Returns:
             The stream, at its start.

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self, TypeAlias, overload
 
 from . import _melisma
-from ._array import ArrayLike, Floats, OutT, rate as checked_rate, refuse, target
+from ._array import ArrayLike, Floats, OutT, rate as checked_rate, value_error, target
 from ._path import StrPath, path_of
 
 __all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
@@ -95,7 +95,7 @@ class Score:
     controls: list[Control] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The score as a dict.
+        """Returns the score as a dict.
 
         Returns:
             The fields as `melisma synth` reads them from JSON.
@@ -104,7 +104,7 @@ class Score:
 
     @classmethod
     def from_dict(cls, score: Mapping[str, Any]) -> Self:
-        """The score of a dict, checked.
+        """Returns the score of a dict, checked.
 
         Args:
             score: The fields, as `to_dict` gives them.
@@ -130,7 +130,7 @@ class Score:
         return cls._of(_melisma._Score.from_midi(file))
 
     def to_midi(self, path: StrPath | None = None) -> bytes:
-        """The score as a MIDI file.
+        """Returns the score as a MIDI file.
 
         Args:
             path: Where to write it; None writes no file.
@@ -159,11 +159,11 @@ def _native(score: ScoreLike) -> _melisma._Score:
     if isinstance(score, Score):
         score = score.to_dict()
     if not isinstance(score, Mapping):
-        raise refuse(f"{type(score).__name__} is not a score", "use a Score, a dict, or \"preset:NAME\"")
+        raise value_error(f"{type(score).__name__} is not a score", "use a Score, a dict, or \"preset:NAME\"")
     try:
         text = json.dumps({"tempo": Score.tempo, **score}, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise refuse(f"score: {error}") from None
+        raise value_error(f"score: {error}") from None
     return _melisma._Score.from_json(text)
 
 
@@ -177,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 
 def presets() -> dict[str, str]:
-    """The presets of generated music.
+    """Returns the presets of generated music.
 
     Returns:
         What each is, by name.
@@ -186,7 +186,7 @@ def presets() -> dict[str, str]:
 
 
 def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
-    """A generated piece: the same preset, length and seed give the same notes everywhere.
+    """Composes a piece: the same preset, length and seed give the same notes everywhere.
 
     Args:
         preset: A name of `presets()`.
@@ -196,13 +196,13 @@ def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
     Returns:
         The score.
     """
-    return Score._of(_composed(preset, seconds, seed))
+    return Score._of(_compose(preset, seconds, seed))
 
 
-def _composed(preset: str, seconds: float, seed: int) -> _melisma._Score:
+def _compose(preset: str, seconds: float, seed: int) -> _melisma._Score:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise refuse(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
-    return _melisma._Score.composed(preset, seed, seconds)
+        raise value_error(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
+    return _melisma._Score.compose_preset(preset, seed, seconds)
 
 
 @overload
@@ -225,7 +225,7 @@ def render(
     device: str = "cpu",
     out: ArrayLike | None = None,
 ) -> Any:
-    """The samples of a score. True peaks stay at or below -1 dBTP.
+    """Renders the samples of a score. True peaks stay at or below -1 dBTP.
 
     Args:
         score: A `Score`, a dict of its fields, or `"preset:NAME"`.
@@ -243,20 +243,20 @@ def render(
     given = target(out)
     if given is not None:
         if given.ndim != 2:
-            raise refuse(f"out: shape {given.shape}", "use [2, samples]")
+            raise value_error(f"out: shape {given.shape} is not supported", "use [2, samples]")
         if seconds is not None and round(seconds * hertz) != given.shape[1]:
-            raise refuse(f"out: {given.shape[1]} samples are not {seconds} s", "leave seconds out")
+            raise value_error(f"out: {given.shape[1]} samples are not {seconds} s", "leave seconds out")
         seconds = given.shape[1] / hertz
     if isinstance(score, str):
         if not score.startswith("preset:"):
-            raise refuse(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
+            raise value_error(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
         seconds = 60.0 if seconds is None else seconds
-        native = _composed(score, seconds, seed)
+        native = _compose(score, seconds, seed)
     else:
         native = _native(score)
     order = {"seconds": seconds, "rate": hertz, "loudness": loudness, "device": device}
-    made = _melisma._render(native, order, given)
-    return made if out is None else out
+    result = _melisma._render(native, order, given)
+    return result if out is None else out
 
 
 class Stream(_melisma.Stream):

@@ -8,7 +8,7 @@ use melisma::runtime::device::available_threads;
 use pyo3::prelude::*;
 
 use crate::error::raise;
-use crate::place;
+use crate::exec_context;
 
 /// Merges shards, and returns the number of rows and the missing shards, counted from 1. The policy says whether an
 /// existing output is replaced, and whether shards may be missing.
@@ -20,8 +20,8 @@ pub fn merge_shards(
     store: Option<&str>,
     policy: (bool, bool),
 ) -> PyResult<(u64, Vec<u64>)> {
-    let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.context.budget();
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let budget = exec.get()?.context.budget();
     let (replaces, allows_missing) = policy;
     let work = || {
         let store = StoreKind::choose(store, &output)?;

@@ -10,8 +10,8 @@ use pyo3::types::PyDict;
 use super::open::open;
 use super::source::Stoppable;
 use crate::error::raise;
+use crate::exec_context::{ExecContext, ExecOptions};
 use crate::local::Shared;
-use crate::place::{Choice, Place};
 use crate::signal::{self, Stop};
 
 /// A tensor in device memory, for consumers of `__cuda_array_interface__`.
@@ -30,7 +30,7 @@ pub struct PyDeviceTensor {
 /// The memory, and the device that it belongs to.
 struct Model {
     _loaded: Loaded,
-    _place: Place,
+    _exec: ExecContext,
 }
 
 #[pymethods]
@@ -56,10 +56,10 @@ impl PyDeviceTensor {
 /// Loads a file, packed or plain, into the memory of a GPU.
 #[pyfunction(name = "_load_to_device")]
 pub fn load_to_device(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<Vec<(String, PyDeviceTensor)>> {
-    let place = Place::open(py, Choice { device: Some(device), ..Choice::default() })?;
+    let exec = ExecContext::open(py, ExecOptions { device: Some(device), ..ExecOptions::default() })?;
     let load = |stop: &Stop| {
         let source = Stoppable { source: &open(&path)?, stop };
-        pack::load_to_device(&source, place.context.device(), place.context.budget())
+        pack::load_to_device(&source, exec.context.device(), exec.context.budget())
             .map_err(|error| error.at(path.display()))
     };
     let loaded = signal::watched(py, load, || Ok(()))?;
@@ -73,7 +73,7 @@ pub fn load_to_device(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<V
         };
         tensors.push((entry, address));
     }
-    let model = Shared::new(Model { _loaded: loaded, _place: place });
+    let model = Shared::new(Model { _loaded: loaded, _exec: exec });
     let tensor = |(entry, address): (pack::TensorEntry, u64)| {
         let (name, len) = (entry.name.clone(), entry.len());
         (

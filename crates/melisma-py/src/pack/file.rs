@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::open::{SMALL, open, threads_for};
-use super::source::{Given, Joined, Stoppable, StoppableSink};
+use super::source::{Joined, Stoppable, StoppableSink, TensorArg};
 use crate::error::raise;
-use crate::place;
+use crate::exec_context;
 use crate::signal::{self, Stop};
 
 /// Packs tensors into the file `path`. Returns the bytes of the plain and of the packed file.
@@ -23,15 +23,15 @@ use crate::signal::{self, Stop};
 pub fn save(
     py: Python<'_>,
     path: PathBuf,
-    tensors: Vec<Given<'_>>,
+    tensors: Vec<TensorArg<'_>>,
     metadata: BTreeMap<String, String>,
     tile_size: Option<u32>,
     base: Option<PathBuf>,
 ) -> PyResult<(u64, u64)> {
     let metadata: Vec<(String, String)> = metadata.into_iter().collect();
     let source = Joined::new(&tensors, &metadata)?;
-    let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.context.budget();
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let budget = exec.get()?.context.budget();
     let work = |stop: &Stop| -> Result<(u64, u64)> {
         let base = base.as_deref().map(open).transpose()?;
         let base = base.as_ref().map(|base| Stoppable { source: base, stop });
@@ -55,8 +55,8 @@ pub fn compress<'py>(
     shape: Vec<u64>,
     bytes: PyReadonlyArray1<'py, u8>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.context.budget();
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let budget = exec.get()?.context.budget();
     let array = pack::Array::from_bytes(dtype, &shape, bytes.as_slice()?);
     let work = |stop: &Stop| -> Result<Vec<u8>> {
         let mut packed = Vec::new();
@@ -72,7 +72,7 @@ pub fn compress<'py>(
 }
 
 /// The type and shape of the array of a packed file in memory.
-#[pyfunction(name = "_compressed")]
+#[pyfunction(name = "_compressed_info")]
 pub fn compressed(blob: &[u8]) -> PyResult<(String, Vec<u64>)> {
     let header = pack::source_header(&blob).map_err(raise)?;
     let entry = only(&header).map_err(raise)?;
@@ -82,8 +82,8 @@ pub fn compressed(blob: &[u8]) -> PyResult<(String, Vec<u64>)> {
 /// Writes the bytes of the array of a packed file in memory to `out`.
 #[pyfunction(name = "_decompress")]
 pub fn decompress(py: Python<'_>, blob: &[u8], mut out: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
-    let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.context.budget();
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let budget = exec.get()?.context.budget();
     let out = out.as_slice_mut()?;
     let is_small = out.len() < SMALL as usize;
     let mut work = |stop: &Stop| -> Result<()> {
@@ -103,7 +103,7 @@ pub fn decompress(py: Python<'_>, blob: &[u8], mut out: PyReadwriteArray1<'_, u8
 fn only(header: &Header) -> Result<&TensorEntry> {
     match &header.tensors[..] {
         [entry] => Ok(entry),
-        tensors => Err(Error::invalid(format!("a packed file of {} tensors", tensors.len()))
+        tensors => Err(Error::invalid(format!("expected one packed tensor, found {}", tensors.len()))
             .with_hint("melisma.pack.load_file reads it from a file")),
     }
 }

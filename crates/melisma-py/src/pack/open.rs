@@ -14,14 +14,14 @@ use pyo3::types::PyDict;
 
 use super::source::Stoppable;
 use crate::error::raise;
-use crate::place;
+use crate::exec_context;
 use crate::signal::{self, Stop};
 
 type Bytes<'py> = Bound<'py, PyArray1<u8>>;
 /// Name, safetensors type, shape and bytes.
 type Loaded<'py> = (String, String, Vec<u64>, Bytes<'py>);
 /// Name, safetensors type and shape.
-type Listed = (String, String, Vec<u64>);
+type TensorInfo = (String, String, Vec<u64>);
 /// The first and last row and column of a tensor's matrix.
 type Bounds = [u64; 4];
 
@@ -63,7 +63,7 @@ impl PyPackFile {
 
     /// The tensors as the plain file has them: name, type and shape.
     #[getter]
-    fn tensors(&self) -> Vec<Listed> {
+    fn tensors(&self) -> Vec<TensorInfo> {
         let listed = |tensor: &TensorEntry| (tensor.name.clone(), tensor.dtype.clone(), tensor.shape.clone());
         self.header.tensors.iter().map(listed).collect()
     }
@@ -87,8 +87,8 @@ impl PyPackFile {
         parts: Option<Vec<(String, Option<Bounds>)>>,
         base: Option<PathBuf>,
     ) -> PyResult<Vec<Loaded<'py>>> {
-        let place = place::shared(py, Some("cpu"))?;
-        let budget = place.get()?.context.budget();
+        let exec = exec_context::shared(py, Some("cpu"))?;
+        let budget = exec.get()?.context.budget();
         let parts = self.chosen(parts).map_err(|error| raise(error.at(self.path.display())))?;
         let arrays: Vec<Bytes<'py>> = parts.iter().map(|part| new(py, part.len)).collect::<PyResult<_>>()?;
         {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use super::source::Stoppable;
 use crate::error::raise;
-use crate::place;
+use crate::exec_context;
 use crate::signal::{self, Stop};
 
 /// Where the index of the packed files goes, and each file of a sharded checkpoint with its packed file.
@@ -50,8 +50,8 @@ pub fn pack_file(
     tile_size: Option<u32>,
     threads: usize,
 ) -> PyResult<(u64, u64)> {
-    let place = place::shared(py, Some("cpu"))?;
-    let budget = place.get()?.context.budget();
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let budget = exec.get()?.context.budget();
     let work = |stop: &Stop| -> Result<(u64, u64)> {
         let file = pack::open(&source)?;
         let converted = if pack::is_checkpoint(&file) { Some(Converted::read(&file)?) } else { None };

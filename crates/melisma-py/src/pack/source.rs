@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::signal::Stop;
 
 /// A tensor as the package hands it over: name, safetensors type, shape and bytes.
-pub type Given<'py> = (String, String, Vec<u64>, PyReadonlyArray1<'py, u8>);
+pub type TensorArg<'py> = (String, String, Vec<u64>, PyReadonlyArray1<'py, u8>);
 
 /// A safetensors file whose tensors stay where they are.
 pub struct Joined<'a> {
@@ -33,7 +33,7 @@ impl Part<'_> {
 }
 
 impl<'a> Joined<'a> {
-    pub fn new(tensors: &'a [Given<'_>], metadata: &[(String, String)]) -> PyResult<Self> {
+    pub fn new(tensors: &'a [TensorArg<'_>], metadata: &[(String, String)]) -> PyResult<Self> {
         let mut json: Vec<String> = Vec::new();
         if !metadata.is_empty() {
             let pairs: Vec<String> =
@@ -70,7 +70,7 @@ impl ReadAt for Joined<'_> {
         let mut index = self.parts.partition_point(|(start, _)| *start <= at).saturating_sub(1);
         while !out.is_empty() {
             let Some((start, part)) = self.parts.get(index) else {
-                return Err(Error::truncated(format!("byte {at} of {}", self.len)));
+                return Err(Error::truncated(format!("byte {at} is beyond the end ({} bytes)", self.len)));
             };
             let rest = part.bytes().get((at - start) as usize..).unwrap_or_default();
             let n = rest.len().min(out.len());

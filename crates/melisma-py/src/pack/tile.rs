@@ -82,5 +82,5 @@ impl PyTileDecoder {
 /// How elements of a safetensors type are divided into planes.
 fn split(dtype: &str) -> Result<Split> {
     let known = DType::from_safetensors(dtype).map(split_of);
-    known.ok_or_else(|| Error::unsupported(format!("tiles of {dtype}")).with_hint("encode its bytes as uint8"))
+    known.ok_or_else(|| Error::unsupported(format!("tiles cannot hold {dtype}")).with_hint("encode its bytes as uint8"))
 }

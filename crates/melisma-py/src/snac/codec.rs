@@ -12,26 +12,26 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
-use super::codes::Given;
+use super::codes::CodesArg;
 use super::{decoder, encoder};
 
 use crate::error::raise;
+use crate::exec_context::{ExecContext, ExecOptions};
 use crate::local::Shared;
-use crate::place::{Choice, Place};
 use crate::signal;
 
 /// A model and where it runs.
 pub struct Codec {
     pub model: Arc<Model>,
-    pub place: Place,
+    pub exec: ExecContext,
 }
 
 impl Codec {
-    pub fn open(py: Python<'_>, source: &str, choice: Choice<'_>) -> PyResult<Self> {
-        let place = Place::open(py, choice)?;
-        let (source, context) = (source.to_owned(), place.context.clone());
+    pub fn open(py: Python<'_>, source: &str, options: ExecOptions<'_>) -> PyResult<Self> {
+        let exec = ExecContext::open(py, options)?;
+        let (source, context) = (source.to_owned(), exec.context.clone());
         let open = move |_: &_| Model::open_in(&context, &source).map_err(explained);
-        Ok(Self { model: Arc::new(signal::alone(py, open)?), place })
+        Ok(Self { model: Arc::new(signal::alone(py, open)?), exec })
     }
 }
 
@@ -47,10 +47,10 @@ fn explained(error: Error) -> Error {
 /// are first used.
 #[pyclass(name = "Codec", module = "melisma.snac", frozen, subclass)]
 pub struct PyCodec {
-    pub(super) made: Shared<Made>,
+    pub(super) opened: Shared<Opened>,
 }
 
-pub(super) struct Made {
+pub(super) struct Opened {
     pub(super) codec: Codec,
     decoder: Slot<Engine>,
     encoder: Slot<EncodeEngine>,
@@ -76,90 +76,90 @@ impl PyCodec {
     ) -> PyResult<Self> {
         let py = cls.py();
         let directions: Vec<String> = cls.getattr("_directions")?.extract()?;
-        let codec = Codec::open(py, model, Choice { device, threads, memory_limit })?;
-        let made = Made { codec, decoder: Slot::default(), encoder: Slot::default() };
+        let codec = Codec::open(py, model, ExecOptions { device, threads, memory_limit })?;
+        let opened = Opened { codec, decoder: Slot::default(), encoder: Slot::default() };
         py.detach(|| {
             directions.iter().try_for_each(|direction| match direction.as_str() {
-                "decode" => made.with_decoder(|_| Ok(())),
-                _ => made.with_encoder(|_| Ok(())),
+                "decode" => opened.with_decoder(|_| Ok(())),
+                _ => opened.with_encoder(|_| Ok(())),
             })
         })?;
-        Ok(Self { made: Shared::new(made) })
+        Ok(Self { opened: Shared::new(opened) })
     }
 
     /// Samples per second.
     #[getter]
     fn sample_rate(&self) -> PyResult<u32> {
-        Ok(self.made.get()?.codec.model.config().sampling_rate)
+        Ok(self.opened.get()?.codec.model.config().sampling_rate)
     }
 
     /// Samples of a frame.
     #[getter]
     fn frame_len(&self) -> PyResult<usize> {
-        Ok(self.made.get()?.codec.model.config().frame_len())
+        Ok(self.opened.get()?.codec.model.config().frame_len())
     }
 
     /// Codes per frame on each level, coarsest first.
     #[getter]
     fn frame_codes(&self) -> PyResult<Vec<usize>> {
-        Ok(self.made.get()?.codec.model.config().frame_codes().collect())
+        Ok(self.opened.get()?.codec.model.config().frame_codes().collect())
     }
 
     /// Codes in each codebook.
     #[getter]
     fn codebook_size(&self) -> PyResult<usize> {
-        Ok(self.made.get()?.codec.model.config().codebook_size)
+        Ok(self.opened.get()?.codec.model.config().codebook_size)
     }
 
     /// Identifies the model: 32 hexadecimal digits of a hash over all weights.
     #[getter]
     fn model_hash(&self) -> PyResult<String> {
-        Ok(self.made.get()?.codec.model.hash().to_owned())
+        Ok(self.opened.get()?.codec.model.hash().to_owned())
     }
 
     #[pyo3(name = "_decode")]
     fn decode<'py>(
         &self,
         py: Python<'py>,
-        clips: Vec<Given<'py>>,
+        clips: Vec<CodesArg<'py>>,
         noise: Option<u64>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let made = self.made.get()?;
-        let config = made.codec.model.config();
+        let opened = self.opened.get()?;
+        let config = opened.codec.model.config();
         let clips: Vec<Codes> = clips.iter().map(|clip| clip.codes(config)).collect::<PyResult<_>>()?;
-        decoder::decode(py, made, &clips, (&super::noise(noise), out))
+        decoder::decode(py, opened, &clips, (&super::noise(noise), out))
     }
 
     #[pyo3(name = "_encode")]
     fn encode<'py>(&self, py: Python<'py>, clips: Vec<PyReadonlyArray1<'py, f32>>) -> PyResult<Bound<'py, PyList>> {
-        encoder::encode(py, self.made.get()?, &clips)
+        encoder::encode(py, self.opened.get()?, &clips)
     }
 
     #[pyo3(name = "_text")]
-    fn text(&self, codes: Given<'_>, format: &str) -> PyResult<String> {
-        encoder::text(self.made.get()?, &codes, format)
+    fn text(&self, codes: CodesArg<'_>, format: &str) -> PyResult<String> {
+        encoder::text(self.opened.get()?, &codes, format)
     }
 }
 
-impl Made {
+impl Opened {
     /// Calls `work` with the engine that decodes, or `None` for a model that only the reference decodes. Call it
     /// detached.
     pub(super) fn with_decoder<R>(&self, work: impl FnOnce(Option<&mut Engine>) -> PyResult<R>) -> PyResult<R> {
-        let Codec { model, place } = &self.codec;
+        let Codec { model, exec } = &self.codec;
         self.decoder.with(
-            place,
-            || Engine::new(model, place.context.queue(), place.context.budget(), EngineOptions::new(1)),
+            exec,
+            || Engine::new(model, exec.context.queue(), exec.context.budget(), EngineOptions::new(1)),
             work,
         )
     }
 
-    /// As [`Made::with_decoder`], with the engine that encodes.
+    /// As [`Opened::with_decoder`], with the engine that encodes.
     pub(super) fn with_encoder<R>(&self, work: impl FnOnce(Option<&mut EncodeEngine>) -> PyResult<R>) -> PyResult<R> {
-        let Codec { model, place } = &self.codec;
+        let Codec { model, exec } = &self.codec;
         self.encoder.with(
-            place,
-            || EncodeEngine::new(model, place.context.queue(), place.context.budget(), EngineOptions::new(1)),
+            exec,
+            || EncodeEngine::new(model, exec.context.queue(), exec.context.budget(), EngineOptions::new(1)),
             work,
         )
     }
@@ -178,7 +178,7 @@ impl<E> Slot<E> {
     /// The engine is `None` where it has no kernels for the model on the CPU, which the reference then runs.
     fn with<R>(
         &self,
-        place: &Place,
+        exec: &ExecContext,
         make: impl FnOnce() -> Result<E>,
         work: impl FnOnce(Option<&mut E>) -> PyResult<R>,
     ) -> PyResult<R> {
@@ -188,7 +188,7 @@ impl<E> Slot<E> {
             None => match make() {
                 Ok(engine) => Some(engine),
                 Err(error)
-                    if error.kind() == ErrorKind::Unsupported && matches!(place.context.device(), Device::Cpu(_)) =>
+                    if error.kind() == ErrorKind::Unsupported && matches!(exec.context.device(), Device::Cpu(_)) =>
                 {
                     None
                 }

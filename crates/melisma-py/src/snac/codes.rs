@@ -10,14 +10,14 @@ use crate::error::raise;
 
 /// Codes as the package hands them over, int32 and in C order.
 #[derive(FromPyObject)]
-pub enum Given<'py> {
+pub enum CodesArg<'py> {
     /// `[n, slots]`
     Frames(PyReadonlyArray2<'py, i32>),
     /// One array for each level.
     Levels(Vec<PyReadonlyArray1<'py, i32>>),
 }
 
-impl Given<'_> {
+impl CodesArg<'_> {
     pub fn codes(&self, config: &Config) -> PyResult<Codes> {
         match self {
             Self::Frames(frames) => {

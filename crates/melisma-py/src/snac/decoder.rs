@@ -6,7 +6,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::codec::Made;
+use super::codec::Opened;
 use crate::audio::fill;
 use crate::error::raise;
 use crate::out;
@@ -18,30 +18,30 @@ const MAX_BATCH: usize = 32;
 /// The samples of each clip; those of a single one go into `out` if that is given.
 pub(super) fn decode<'py>(
     py: Python<'py>,
-    made: &Made,
+    opened: &Opened,
     clips: &[Codes],
     (noise, out): (&Noise, Option<&Bound<'py, PyAny>>),
 ) -> PyResult<Bound<'py, PyList>> {
-    let frame_len = made.codec.model.config().frame_len();
+    let frame_len = opened.codec.model.config().frame_len();
     let target = |clip: &Codes| out::target(py, out, [clip.frames().len() * frame_len]);
     let arrays: Vec<Bound<'py, PyArray1<f32>>> = clips.iter().map(target).collect::<PyResult<_>>()?;
     let mut held: Vec<_> = arrays.iter().map(out::writable).collect::<PyResult<_>>()?;
     let mut samples: Vec<&mut [f32]> =
         held.iter_mut().map(|array| array.as_slice_mut()).collect::<std::result::Result<_, _>>()?;
-    py.detach(|| made.decode(clips, noise, &mut samples))?;
+    py.detach(|| opened.decode(clips, noise, &mut samples))?;
     drop(held);
     PyList::new(py, arrays)
 }
 
-impl Made {
+impl Opened {
     fn decode(&self, clips: &[Codes], noise: &Noise, samples: &mut [&mut [f32]]) -> PyResult<()> {
-        let place = &self.codec.place;
+        let exec = &self.codec.exec;
         self.with_decoder(|engine| match (engine, clips) {
             (None, _) => clips.iter().zip(samples).try_for_each(|(clip, to)| self.decode_by_reference(clip, noise, to)),
             (Some(engine), [clip]) => batch(engine, &[clip.frames()], noise, samples),
             (Some(engine), _) => {
                 let most = clips.len().min(MAX_BATCH);
-                let mut sibling = engine.sibling(place.context.queue(), place.context.budget(), most).map_err(raise)?;
+                let mut sibling = engine.sibling(exec.context.queue(), exec.context.budget(), most).map_err(raise)?;
                 for (clips, samples) in clips.chunks(MAX_BATCH).zip(samples.chunks_mut(MAX_BATCH)) {
                     let clips: Vec<Frames<'_>> = clips.iter().map(Codes::frames).collect();
                     batch(&mut sibling, &clips, noise, samples)?;
@@ -52,11 +52,11 @@ impl Made {
     }
 
     fn decode_by_reference(&self, clip: &Codes, noise: &Noise, mut to: &mut [f32]) -> PyResult<()> {
-        let place = &self.codec.place;
+        let exec = &self.codec.exec;
         let mut watch = Watch::new();
         let decoded = (|| {
             let options = DecodeOptions::from(noise.clone());
-            let mut player = Player::new(&self.codec.model, place.context.queue(), place.context.budget(), options)?;
+            let mut player = Player::new(&self.codec.model, exec.context.queue(), exec.context.budget(), options)?;
             for frame in clip.frames().chunks(1) {
                 fill(&mut to, &player.push(frame)?)?;
                 watch.ask()?;

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::codec::{Made, PyCodec};
-use super::codes::{Given, levels};
+use super::codec::{Opened, PyCodec};
+use super::codes::{CodesArg, levels};
 use crate::error::raise;
 use crate::local::Local;
 use crate::signal::Watch;
@@ -21,18 +21,18 @@ const PIECE_FRAMES: usize = 8;
 /// The codes of each clip, which has the model's rate.
 pub(super) fn encode<'py>(
     py: Python<'py>,
-    made: &Made,
+    opened: &Opened,
     clips: &[PyReadonlyArray1<'py, f32>],
 ) -> PyResult<Bound<'py, PyList>> {
     let clips: Vec<&[f32]> = clips.iter().map(PyReadonlyArray1::as_slice).collect::<std::result::Result<_, _>>()?;
-    let codes = py.detach(|| clips.iter().map(|clip| made.encode(clip)).collect::<PyResult<Vec<_>>>())?;
+    let codes = py.detach(|| clips.iter().map(|clip| opened.encode(clip)).collect::<PyResult<Vec<_>>>())?;
     let codes: Vec<_> = codes.iter().map(|codes| levels(py, codes)).collect::<PyResult<_>>()?;
     PyList::new(py, codes)
 }
 
 /// The text that language models write for `codes`: `orpheus`, with the model's stamp, or `ids`.
-pub(super) fn text(made: &Made, codes: &Given<'_>, format: &str) -> PyResult<String> {
-    let model = &made.codec.model;
+pub(super) fn text(opened: &Opened, codes: &CodesArg<'_>, format: &str) -> PyResult<String> {
+    let model = &opened.codec.model;
     let codes = codes.codes(model.config())?;
     let unknown = || Error::invalid(format!("unknown token format `{format}`")).with_hint("use orpheus or ids");
     let text = match format {
@@ -43,7 +43,7 @@ pub(super) fn text(made: &Made, codes: &Given<'_>, format: &str) -> PyResult<Str
     text.and_then(|text| Ok(text.start(model)? + &text.lines(&codes))).map_err(raise)
 }
 
-impl Made {
+impl Opened {
     fn encode(&self, samples: &[f32]) -> PyResult<Codes> {
         self.with_encoder(|engine| {
             let Some(engine) = engine else {
@@ -65,8 +65,8 @@ impl Made {
     }
 
     fn recorder(&self) -> Result<Recorder> {
-        let place = &self.codec.place;
-        Recorder::new(&self.codec.model, place.context.queue(), place.context.budget())
+        let exec = &self.codec.exec;
+        Recorder::new(&self.codec.model, exec.context.queue(), exec.context.budget())
     }
 
     /// Pushes samples a few frames at a time.
@@ -95,10 +95,10 @@ enum Path {
 }
 
 impl Path {
-    fn push(&mut self, made: &Made, samples: &[f32]) -> PyResult<Codes> {
+    fn push(&mut self, opened: &Opened, samples: &[f32]) -> PyResult<Codes> {
         match self {
-            Self::Engine(engine, stream) => made.pieces(samples, |piece| engine.push(*stream, piece)),
-            Self::Reference(recorder) => made.pieces(samples, |piece| recorder.push(piece)),
+            Self::Engine(engine, stream) => opened.pieces(samples, |piece| engine.push(*stream, piece)),
+            Self::Reference(recorder) => opened.pieces(samples, |piece| recorder.push(piece)),
         }
     }
 
@@ -116,14 +116,14 @@ impl PyStreamEncoder {
     #[new]
     fn new(py: Python<'_>, encoder: Py<PyCodec>) -> PyResult<Self> {
         let path = {
-            let made = encoder.get().made.get()?;
-            let place = &made.codec.place;
+            let opened = encoder.get().opened.get()?;
+            let exec = &opened.codec.exec;
             py.detach(|| {
-                made.with_encoder(|engine| {
+                opened.with_encoder(|engine| {
                     let Some(engine) = engine else {
-                        return Ok(Path::Reference(Box::new(made.recorder().map_err(raise)?)));
+                        return Ok(Path::Reference(Box::new(opened.recorder().map_err(raise)?)));
                     };
-                    let mut engine = engine.sibling(place.context.queue(), place.context.budget(), 1).map_err(raise)?;
+                    let mut engine = engine.sibling(exec.context.queue(), exec.context.budget(), 1).map_err(raise)?;
                     let stream = engine.open().map_err(raise)?;
                     Ok(Path::Engine(Box::new(engine), stream))
                 })
@@ -145,9 +145,9 @@ impl PyStreamEncoder {
     /// Takes samples of the model's rate, gives the codes that became final.
     #[pyo3(name = "_push")]
     fn push<'py>(&self, py: Python<'py>, samples: PyReadonlyArray1<'py, f32>) -> PyResult<Bound<'py, PyList>> {
-        let (open, samples, made) = (self.open.get()?, samples.as_slice()?, self.encoder.get().made.get()?);
+        let (open, samples, opened) = (self.open.get()?, samples.as_slice()?, self.encoder.get().opened.get()?);
         let codes = py.detach(|| match open.lock().as_mut() {
-            Some(path) => path.push(made, samples),
+            Some(path) => path.push(opened, samples),
             None => Err(raise(finished())),
         })?;
         levels(py, &codes)

@@ -14,7 +14,7 @@ pub use stream::PyStreamDecoder;
 
 use melisma::snac::Noise;
 
-/// The noise of a seed; without one there is none.
+/// Returns the noise of a seed; no noise without a seed.
 fn noise(seed: Option<u64>) -> Noise {
     seed.map_or(Noise::Off, Noise::Seed)
 }

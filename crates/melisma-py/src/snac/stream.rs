@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::codec::PyCodec;
-use super::codes::Given;
+use super::codes::CodesArg;
 use super::noise as noise_of;
 use crate::error::raise;
 use crate::local::Local;
@@ -46,20 +46,20 @@ impl PyStreamDecoder {
     #[pyo3(signature = (decoder, *, noise=Some(0), format="auto"))]
     fn new(py: Python<'_>, decoder: Py<PyCodec>, noise: Option<u64>, format: &str) -> PyResult<Self> {
         let open = {
-            let made = decoder.get().made.get()?;
-            let (noise, place) = (noise_of(noise), &made.codec.place);
+            let opened = decoder.get().opened.get()?;
+            let (noise, exec) = (noise_of(noise), &opened.codec.exec);
             py.detach(|| {
-                let reader = parse(format).and_then(|format| Reader::new(format, made.codec.model.config()));
+                let reader = parse(format).and_then(|format| Reader::new(format, opened.codec.model.config()));
                 let reader = reader.map_err(raise)?;
-                made.with_decoder(|engine| {
+                opened.with_decoder(|engine| {
                     let open = || -> Result<Path> {
                         let Some(engine) = engine else {
                             let options = DecodeOptions::from(noise);
                             let player =
-                                Player::new(&made.codec.model, place.context.queue(), place.context.budget(), options)?;
+                                Player::new(&opened.codec.model, exec.context.queue(), exec.context.budget(), options)?;
                             return Ok(Path::Reference(Box::new(player)));
                         };
-                        let mut engine = engine.sibling(place.context.queue(), place.context.budget(), 1)?;
+                        let mut engine = engine.sibling(exec.context.queue(), exec.context.budget(), 1)?;
                         let stream = engine.open(noise)?;
                         Ok(Path::Engine(Box::new(engine), stream))
                     };
@@ -91,8 +91,8 @@ impl PyStreamDecoder {
 
     /// Takes whole frames, gives the samples that became final.
     #[pyo3(name = "_push_codes")]
-    fn push_codes<'py>(&self, py: Python<'py>, codes: Given<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let codes = codes.codes(self.decoder.get().made.get()?.codec.model.config())?;
+    fn push_codes<'py>(&self, py: Python<'py>, codes: CodesArg<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let codes = codes.codes(self.decoder.get().opened.get()?.codec.model.config())?;
         self.step(py, |open| open.alive().map(|_| codes))
     }
 

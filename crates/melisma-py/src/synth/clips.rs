@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::raise;
-use crate::place::{Choice, Place};
+use crate::exec_context::{ExecContext, ExecOptions};
 use crate::signal::{self, Stop};
 
 /// What all clips of a set have in common.
@@ -46,17 +46,18 @@ pub fn make_clips<'py>(
     folder: PathBuf,
     settings: Settings,
     shard: (usize, usize),
-    place: (Option<String>, usize),
+    exec: (Option<String>, usize),
     overwrite: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (device, threads) = place;
-    let place = Place::open(py, Choice { device: device.as_deref(), threads: Some(threads), memory_limit: None })?;
+    let (device, threads) = exec;
+    let exec =
+        ExecContext::open(py, ExecOptions { device: device.as_deref(), threads: Some(threads), memory_limit: None })?;
     let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
     let clips = settings.clips(folder, existing).map_err(raise)?;
     let part = Clips::shard(settings.count, shard);
     let work = |stop: &Stop| {
         let tick = || stop.check();
-        clips.make(part.clone(), (place.context.device(), place.context.budget(), threads), &tick)
+        clips.make(part.clone(), (exec.context.device(), exec.context.budget(), threads), &tick)
     };
     let total = signal::watched(py, work, || Ok(()))?;
     let row = PyDict::new(py);

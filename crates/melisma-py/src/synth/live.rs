@@ -67,7 +67,7 @@ impl PyStream {
     ///     The next samples, float32 [2, n].
     fn read<'py>(&self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
         if n > MAX_SAMPLES {
-            return Err(raise(Error::invalid(format!("{n} samples at once; at most {MAX_SAMPLES}"))));
+            return Err(raise(Error::invalid(format!("cannot read {n} samples at once; at most {MAX_SAMPLES}"))));
         }
         let array = out::target::<f32, _>(py, None, [2, n])?;
         let mut target = out::writable(&array)?;

@@ -16,14 +16,14 @@ use pyo3::prelude::*;
 use super::score::PyScore;
 use crate::audio::fill;
 use crate::error::raise;
+use crate::exec_context::{self, ExecContext};
 use crate::out;
-use crate::place::{self, Place};
 use crate::signal::Watch;
 
 /// How a score is rendered.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Order {
+pub struct RenderArgs {
     /// Until everything is silent if this is None.
     seconds: Option<f64>,
     rate: u32,
@@ -38,21 +38,21 @@ pub struct Order {
 pub fn render<'py>(
     py: Python<'py>,
     score: &Bound<'py, PyScore>,
-    order: Order,
+    args: RenderArgs,
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let score = &score.get().score;
-    let place = place::shared(py, Some("cpu"))?;
-    let place = place.get()?;
-    let setup = order.setup().map_err(raise)?;
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let exec = exec.get()?;
+    let setup = args.setup().map_err(raise)?;
     if let Length::Samples(n) = setup.length {
         let n = usize::try_from(n).unwrap_or(usize::MAX);
         let array = out::target::<f32, _>(py, out, [2, n])?;
         let mut target = out::writable(&array)?;
         let (mut left, mut right) = target.as_slice_mut()?.split_at_mut(n);
         py.detach(|| {
-            Player::new(&order, score, place)?
-                .play_at(setup, order.loudness, |now| fill(&mut left, now[0]).and_then(|()| fill(&mut right, now[1])))
+            Player::new(&args, score, exec)?
+                .play_at(setup, args.loudness, |now| fill(&mut left, now[0]).and_then(|()| fill(&mut right, now[1])))
         })?;
         left.fill(0.0);
         right.fill(0.0);
@@ -61,7 +61,7 @@ pub fn render<'py>(
     }
     let [mut left, right] = py.detach(|| {
         let mut sides = [Vec::new(), Vec::new()];
-        Player::new(&order, score, place)?.play_at(setup, order.loudness, |now| {
+        Player::new(&args, score, exec)?.play_at(setup, args.loudness, |now| {
             sides.iter_mut().zip(now).try_for_each(|(side, samples)| extend(side, samples))
         })?;
         Ok::<_, PyErr>(sides)
@@ -71,7 +71,7 @@ pub fn render<'py>(
     PyArray1::from_vec(py, left).reshape([2, n])
 }
 
-impl Order {
+impl RenderArgs {
     fn setup(&self) -> Result<Setup> {
         let length = match self.seconds {
             None => Length::Whole,
@@ -86,7 +86,7 @@ impl Order {
     }
 
     /// The voices of `score`, if a GPU renders them.
-    fn record(&self, score: &Score, place: &Place) -> Result<Option<Arc<Recording>>> {
+    fn record(&self, score: &Score, exec: &ExecContext) -> Result<Option<Arc<Recording>>> {
         let request: DeviceRequest = self.device.parse()?;
         if request == DeviceRequest::Cpu {
             return Ok(None);
@@ -95,8 +95,8 @@ impl Order {
         // If the level is measured first, the CPU plays twice.
         let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
         let work = synth::voice_seconds(take, self.rate).map(|seconds| n_passes * seconds);
-        let config = &place.config;
-        let device = choose_device(request, config.threads.value, place.context.budget(), work)?.device;
+        let config = &exec.config;
+        let device = choose_device(request, config.threads.value, exec.context.budget(), work)?.device;
         if matches!(device, Device::Cpu(_)) {
             return Ok(None);
         }
@@ -114,9 +114,9 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(order: &Order, score: &'a Score, place: &'a Place) -> PyResult<Self> {
-        let recording = order.record(score, place).map_err(raise)?;
-        Ok(Self { score, queue: place.context.queue(), recording, watch: Watch::new() })
+    fn new(args: &RenderArgs, score: &'a Score, exec: &'a ExecContext) -> PyResult<Self> {
+        let recording = args.record(score, exec).map_err(raise)?;
+        Ok(Self { score, queue: exec.context.queue(), recording, watch: Watch::new() })
     }
 
     /// Passes left and right of every block to `take`.

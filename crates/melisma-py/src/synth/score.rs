@@ -18,18 +18,18 @@ impl PyScore {
     /// Parses and checks a score in JSON.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        Self::made(py, || Score::from_json(text.as_bytes()))
+        Self::opened(py, || Score::from_json(text.as_bytes()))
     }
 
     /// Parses a MIDI file.
     #[staticmethod]
     fn from_midi(py: Python<'_>, file: &[u8]) -> PyResult<Self> {
-        Self::made(py, || Score::from_midi(file))
+        Self::opened(py, || Score::from_midi(file))
     }
 
     /// A piece in the style called `preset`.
     #[staticmethod]
-    fn composed(py: Python<'_>, preset: String, seed: u64, seconds: f64) -> PyResult<Self> {
+    fn compose_preset(py: Python<'_>, preset: String, seed: u64, seconds: f64) -> PyResult<Self> {
         let compose = move |_: &_| {
             let preset = preset.strip_prefix("preset:").unwrap_or(&preset);
             synth::compose(&Style::named(preset)?, seed, seconds)
@@ -47,7 +47,7 @@ impl PyScore {
 }
 
 impl PyScore {
-    fn made(py: Python<'_>, make: impl FnOnce() -> melisma::Result<Score> + Send) -> PyResult<Self> {
+    fn opened(py: Python<'_>, make: impl FnOnce() -> melisma::Result<Score> + Send) -> PyResult<Self> {
         Ok(Self { score: py.detach(make).map_err(raise)? })
     }
 }

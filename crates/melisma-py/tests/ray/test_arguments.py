@@ -121,7 +121,7 @@ class Arguments(Case):
     def test_nodes_without_a_folder_to_write_to(self):
         write_files(self.wavs, 1)
         for place in ("/proc", os.path.join(self.wavs, "000.wav")):
-            fault = _cluster.fault_of(_cluster.Needs(_cluster.melisma.__version__, (), (place,)))
+            fault = _cluster.find_fault(_cluster.Needs(_cluster.melisma.__version__, (), (place,)))
             self.assertIn("not a folder that this node can write to", fault)
 
     def test_uris_that_cannot_be_listed(self):
@@ -182,11 +182,11 @@ class Folders(Case):
         listed, _ = remote.list()
         first, second = _stage.Stage(remote, listed), _stage.Stage(remote, listed)
         os.mkdir(self.path(f"{_stage.PREFIX}dead"))
-        with first.fetched((0, 1), False):
-            with second.fetched((0, 1), False):
+        with first.stage((0, 1), False):
+            with second.stage((0, 1), False):
                 self.assertEqual(sorted(os.listdir(first.folder)), ["000.wav", "001.wav"])
             self.assertEqual(sorted(os.listdir(first.folder)), ["000.wav", "001.wav"])
-        with self.assertRaisesRegex(ValueError, "another program removed"), first.fetched((0, 1), False):
+        with self.assertRaisesRegex(ValueError, "another program removed"), first.stage((0, 1), False):
             os.remove(os.path.join(first.folder, "000.wav"))
         self.assertEqual(os.listdir(self.folder), ["wavs"])
 

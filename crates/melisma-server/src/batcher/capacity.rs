@@ -17,7 +17,7 @@ const N_STEPS: usize = 11;
 /// once is much faster.
 const PAUSE: Duration = Duration::from_millis(8);
 
-/// What a device can do.
+/// Measured capacity of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Streams at real-time pace, or one that is slower.
@@ -63,13 +63,13 @@ impl Capacity {
     }
 }
 
-/// The time that one frame plays.
+/// Returns the time that one frame plays.
 pub fn period(config: &Config) -> Duration {
     Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
 }
 
-/// Streams whose steps of `step_frames` frames, one after the other, take at most `limit`. At least one: a machine
-/// that is busy now may be idle when the stream comes.
+/// Returns the streams whose steps of `step_frames` frames, one after the other, take at most `limit`. At least
+/// one: a machine that is busy now may be idle when the stream comes.
 fn sustained(measured: &[(usize, Duration)], step_frames: usize, limit: Duration) -> usize {
     let at_once = largest(measured, limit);
     let rate = measured.iter().filter(|(n, _)| *n <= step_frames).map(|(n, time)| *n as f64 / time.as_secs_f64());
@@ -77,7 +77,7 @@ fn sustained(measured: &[(usize, Duration)], step_frames: usize, limit: Duration
     at_once.min(one_by_one as usize).max(1)
 }
 
-/// The largest number of streams whose step takes at most `limit`, between the measured numbers by
+/// Returns the largest number of streams whose step takes at most `limit`, between the measured numbers by
 /// a straight line.
 fn largest(measured: &[(usize, Duration)], limit: Duration) -> usize {
     let mut best = 0;

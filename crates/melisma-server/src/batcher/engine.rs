@@ -13,11 +13,11 @@ pub type Input<F> = (StreamId, Vec<F>);
 
 /// An engine that a [`Batcher`](super::Batcher) can serve streams with.
 pub trait StepEngine: Debug + Send + 'static {
-    /// What a stream begins with.
+    /// The initial state of a stream.
     type Start: Debug + Send;
     /// One frame of a stream's input.
     type Frame: Debug + Send;
-    /// What becomes final with a step.
+    /// The output that becomes final with a step.
     type Content: Debug + Send;
 
     /// Begins a stream.
@@ -29,7 +29,7 @@ pub trait StepEngine: Debug + Send + 'static {
     /// Ends a stream without the rest.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     fn close(&mut self, stream: StreamId) -> Result<()>;
 
     /// Takes equally many frames of each of some streams. Returns what became final of each.
@@ -44,7 +44,7 @@ pub trait StepEngine: Debug + Send + 'static {
     /// The device fails.
     fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Self::Content>>;
 
-    /// Whether nothing became final.
+    /// Returns whether nothing became final.
     fn is_empty(content: &Self::Content) -> bool;
 
     /// Counts frames whose content came after it was due.
@@ -137,6 +137,6 @@ impl StepEngine for EncodeEngine {
         codes.n_frames() == 0
     }
 
-    /// Nobody listens to codes: they have a pace, so that clips share the engine fairly, but no deadline.
+    /// Codes are not played: their pace shares the engine fairly among clips, but they have no deadline.
     fn missed(_: &Metrics, _: u64) {}
 }

@@ -28,7 +28,7 @@ use melisma::snac::{Engine, EngineOptions, Model};
 use melisma::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Permit};
 use crate::metrics::Metrics;
 pub use capacity::{Capacity, period};
 pub use engine::StepEngine;
@@ -58,13 +58,13 @@ pub struct Setup<'a> {
     pub budget: &'a Budget,
     /// Size and precision of its engine.
     pub options: EngineOptions,
-    /// What the device can do, if it is known; else it is measured.
+    /// Capacity of the device; measured if `None`.
     pub capacity: Option<Capacity>,
     /// Where it reports times.
     pub metrics: Arc<Metrics>,
 }
 
-/// What the batcher's thread and its clients share.
+/// State shared by the batcher's thread and its clients.
 #[derive(Debug)]
 struct Shared<E: StepEngine> {
     state: Mutex<State<E>>,
@@ -76,7 +76,7 @@ struct Shared<E: StepEngine> {
 #[derive(Debug)]
 struct State<E: StepEngine> {
     schedule: Schedule<Frame<E::Frame>>,
-    lanes: BTreeMap<Key, Lane<E::Content>>,
+    channels: BTreeMap<Key, ClientChannel<E::Content>>,
     /// Streams that have no slot of the engine yet.
     opening: Vec<(Key, E::Start)>,
     /// Streams whose slot is to be freed.
@@ -92,11 +92,11 @@ struct Frame<F> {
     arrived: Instant,
 }
 
-/// The way back to one client.
+/// The channel to one client.
 #[derive(Debug)]
-struct Lane<C> {
-    /// The first field, so that the place is free before the client sees the end.
-    _place: Place,
+struct ClientChannel<C> {
+    /// The first field, so that the permit is released before the client sees the end.
+    _permit: Permit,
     blocks: mpsc::Sender<Block<C>>,
     /// One permit for each frame that may still wait.
     room: Arc<Semaphore>,
@@ -131,7 +131,7 @@ impl<E: StepEngine> Batcher<E> {
     pub fn over(engine: E, period: Duration, capacity: Capacity, metrics: Arc<Metrics>) -> Result<Self> {
         let state = State {
             schedule: Schedule::new(period),
-            lanes: BTreeMap::new(),
+            channels: BTreeMap::new(),
             opening: Vec::new(),
             closing: Vec::new(),
             n_opened: 0,
@@ -146,7 +146,7 @@ impl<E: StepEngine> Batcher<E> {
 
     /// Opens a stream, or returns `None` if the device is fully used. Never waits.
     pub fn open(&self, start: E::Start) -> Option<(Input<E>, Output<E>)> {
-        let place = self.admission.enter()?;
+        let permit = self.admission.try_acquire()?;
         let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
         let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
         let key = {
@@ -158,8 +158,9 @@ impl<E: StepEngine> Batcher<E> {
             state.n_opened += 1;
             state.opening.push((key, start));
             state.schedule.open(key);
-            let lane = Lane { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _place: place };
-            state.lanes.insert(key, lane);
+            let channel =
+                ClientChannel { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _permit: permit };
+            state.channels.insert(key, channel);
             key
         };
         self.shared.work.notify_one();
@@ -167,22 +168,22 @@ impl<E: StepEngine> Batcher<E> {
         Some((input, Output::new(Arc::clone(&self.shared), key, received, failure)))
     }
 
-    /// The places for streams.
+    /// Limits the number of streams.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// What the device can do.
+    /// Returns the capacity of the device.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// Frames that wait for their step.
+    /// Returns the frames that wait for their step.
     pub fn queue_depth(&self) -> usize {
         self.shared.state.lock().schedule.waiting()
     }
 
-    /// What became of all frames so far.
+    /// Returns the counts of all frames so far.
     pub fn account(&self) -> Account {
         self.shared.state.lock().schedule.account()
     }
@@ -208,7 +209,7 @@ impl<E: StepEngine> Shared<E> {
 impl<E: StepEngine> State<E> {
     /// Ends a stream early; the engine's slot is freed before the next step.
     fn abandon(&mut self, key: Key) {
-        if self.lanes.contains_key(&key) {
+        if self.channels.contains_key(&key) {
             self.schedule.close(key);
             self.closing.push(key);
         }

@@ -15,7 +15,7 @@ pub type Key = u64;
 #[derive(Debug)]
 pub struct Schedule<T> {
     period: Duration,
-    lines: BTreeMap<Key, Line<T>>,
+    queues: BTreeMap<Key, StreamQueue<T>>,
     /// The streams that can take a step, by the time at which their next frame is due.
     ready: BTreeSet<(Duration, Key)>,
     account: Account,
@@ -60,7 +60,7 @@ pub struct Due<T> {
 }
 
 #[derive(Debug)]
-struct Line<T> {
+struct StreamQueue<T> {
     waiting: VecDeque<Due<T>>,
     /// When the newest frame is due.
     last: Duration,
@@ -69,7 +69,7 @@ struct Line<T> {
     is_blocked: bool,
 }
 
-impl<T> Line<T> {
+impl<T> StreamQueue<T> {
     /// When the stream's next step is due, if it can take one.
     fn due(&self) -> Option<Duration> {
         let next = self.waiting.front().map(|due| due.at).or(self.end);
@@ -78,15 +78,15 @@ impl<T> Line<T> {
 }
 
 impl<T> Schedule<T> {
-    /// A schedule for frames of `period`.
+    /// Creates a schedule for frames of `period`.
     pub fn new(period: Duration) -> Self {
-        Self { period, lines: BTreeMap::new(), ready: BTreeSet::new(), account: Account::default() }
+        Self { period, queues: BTreeMap::new(), ready: BTreeSet::new(), account: Account::default() }
     }
 
     /// Adds a stream. `key` must be new.
     pub fn open(&mut self, key: Key) {
-        let line = Line { waiting: VecDeque::new(), last: Duration::ZERO, end: None, is_blocked: false };
-        self.lines.insert(key, line);
+        let queue = StreamQueue { waiting: VecDeque::new(), last: Duration::ZERO, end: None, is_blocked: false };
+        self.queues.insert(key, queue);
     }
 
     /// Adds a frame that arrives at `now`. Frames of unknown streams, and frames after the end, are
@@ -94,49 +94,49 @@ impl<T> Schedule<T> {
     pub fn push(&mut self, key: Key, now: Duration, frame: T) {
         self.account.pushed += 1;
         let period = self.period;
-        let is_taken = self.change(key, |line| {
-            if line.end.is_none() {
-                line.last = line.last.max(now) + period;
-                line.waiting.push_back(Due { at: line.last, frame });
+        let is_taken = self.change(key, |queue| {
+            if queue.end.is_none() {
+                queue.last = queue.last.max(now) + period;
+                queue.waiting.push_back(Due { at: queue.last, frame });
             }
-            line.end.is_none()
+            queue.end.is_none()
         });
         if is_taken != Some(true) {
             self.account.discarded += 1;
         }
     }
 
-    /// Says that a stream has no further frames.
+    /// Marks the end of a stream.
     pub fn end(&mut self, key: Key, now: Duration) {
         let period = self.period;
-        self.change(key, |line| {
-            line.end.get_or_insert(line.last.max(now) + period);
+        self.change(key, |queue| {
+            queue.end.get_or_insert(queue.last.max(now) + period);
         });
     }
 
     /// Removes a stream and its waiting frames.
     pub fn close(&mut self, key: Key) {
-        self.change(key, |line| line.is_blocked = true);
-        if let Some(line) = self.lines.remove(&key) {
-            self.account.discarded += line.waiting.len() as u64;
+        self.change(key, |queue| queue.is_blocked = true);
+        if let Some(queue) = self.queues.remove(&key) {
+            self.account.discarded += queue.waiting.len() as u64;
         }
     }
 
-    /// Passes over a stream until [`Schedule::unblock`], because its samples have nowhere to go.
+    /// Skips a stream until [`Schedule::unblock`], because its samples have nowhere to go.
     pub fn block(&mut self, key: Key) {
-        self.change(key, |line| line.is_blocked = true);
+        self.change(key, |queue| queue.is_blocked = true);
     }
 
     /// Lets a stream take steps again.
     pub fn unblock(&mut self, key: Key) {
-        self.change(key, |line| line.is_blocked = false);
+        self.change(key, |queue| queue.is_blocked = false);
     }
 
-    /// The next step, of at most `max_frames` frames in all: the most urgent stream, and those that are
+    /// Returns the next step, of at most `max_frames` frames in all: the most urgent stream, and those that are
     /// due at most one period later. A stream that is further ahead would only make the step longer.
     pub fn next(&mut self, max_frames: usize) -> Option<Step<T>> {
         let (due, first) = *self.ready.first()?;
-        let is_end = |key: &Key| self.lines[key].waiting.is_empty();
+        let is_end = |key: &Key| self.queues[key].waiting.is_empty();
         let near = self.ready.iter().take_while(|(other, _)| *other <= due + self.period).map(|&(_, key)| key);
         let alike = near.filter(|key| is_end(key) == is_end(&first));
         let keys: Vec<Key> = alike.take(max_frames.max(1)).collect();
@@ -144,32 +144,32 @@ impl<T> Schedule<T> {
             keys.iter().for_each(|key| self.close(*key));
             return Some(Step::Ends(keys));
         }
-        let shortest = keys.iter().map(|key| self.lines[key].waiting.len()).min().unwrap_or(0);
+        let shortest = keys.iter().map(|key| self.queues[key].waiting.len()).min().unwrap_or(0);
         let n_each = shortest.min((max_frames / keys.len()).max(1));
         self.account.taken += (n_each * keys.len()) as u64;
         let row = |key| Row {
             key,
-            frames: self.change(key, |line| line.waiting.drain(..n_each).collect()).unwrap_or_default(),
+            frames: self.change(key, |queue| queue.waiting.drain(..n_each).collect()).unwrap_or_default(),
         };
         Some(Step::Frames(keys.into_iter().map(row).collect()))
     }
 
-    /// What became of all frames so far.
+    /// Returns the counts of all frames so far.
     pub fn account(&self) -> Account {
         self.account
     }
 
-    /// Frames that wait.
+    /// Returns the frames that wait.
     pub fn waiting(&self) -> usize {
-        self.lines.values().map(|line| line.waiting.len()).sum()
+        self.queues.values().map(|queue| queue.waiting.len()).sum()
     }
 
     /// Changes a stream and keeps `ready` true to it.
-    fn change<R>(&mut self, key: Key, change: impl FnOnce(&mut Line<T>) -> R) -> Option<R> {
-        let line = self.lines.get_mut(&key)?;
-        let before = line.due();
-        let result = change(line);
-        let after = line.due();
+    fn change<R>(&mut self, key: Key, change: impl FnOnce(&mut StreamQueue<T>) -> R) -> Option<R> {
+        let queue = self.queues.get_mut(&key)?;
+        let before = queue.due();
+        let result = change(queue);
+        let after = queue.due();
         if before != after {
             before.map(|due| self.ready.remove(&(due, key)));
             after.map(|due| self.ready.insert((due, key)));

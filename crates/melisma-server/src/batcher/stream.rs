@@ -1,4 +1,4 @@
-//! A client's two ends of a stream.
+//! The two halves of a client's stream.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{Failure, Frame, Key, Shared, StepEngine};
 
-/// Where frames go in.
+/// The sending half of a stream.
 #[derive(Debug)]
 pub struct Input<E: StepEngine = Engine> {
     shared: Arc<Shared<E>>,
@@ -18,7 +18,7 @@ pub struct Input<E: StepEngine = Engine> {
     is_finished: bool,
 }
 
-/// Where blocks come out.
+/// The receiving half of a stream.
 #[derive(Debug)]
 pub struct Output<E: StepEngine = Engine> {
     shared: Arc<Shared<E>>,
@@ -27,7 +27,7 @@ pub struct Output<E: StepEngine = Engine> {
     failure: Failure,
 }
 
-/// What became final with one step.
+/// The output of one step.
 #[derive(Debug, Clone)]
 pub struct Block<C = Vec<f32>> {
     /// Mono samples, or codes.
@@ -62,7 +62,7 @@ impl<E: StepEngine> Input<E> {
         Ok(())
     }
 
-    /// Says that no frame follows.
+    /// Marks the end of the frames.
     pub fn finish(mut self) {
         self.is_finished = true;
         let now = self.shared.now();
@@ -90,7 +90,7 @@ impl<E: StepEngine> Output<E> {
         Self { shared, key, blocks, failure }
     }
 
-    /// The next block, or `None` after the last one.
+    /// Returns the next block, or `None` after the last one.
     ///
     /// # Errors
     /// The device failed, or the server ended the stream.

@@ -80,7 +80,7 @@ fn streams_that_share_steps_have_the_samples_they_have_alone() {
     });
     let Account { pushed, taken, discarded } = batcher.account();
     assert_eq!((pushed, discarded), (taken, 0));
-    assert_eq!(batcher.admission().taken(), 0);
+    assert_eq!(batcher.admission().in_use(), 0);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_full_batcher_refuses_and_a_client_that_leaves_makes_room() {
     let (_input, output) = open.pop().unwrap();
     drop(output);
     let waiting = Instant::now();
-    while batcher.admission().taken() == limit {
+    while batcher.admission().in_use() == limit {
         assert!(waiting.elapsed() < Duration::from_secs(60), "the place was not freed");
         std::thread::yield_now();
     }
@@ -118,7 +118,7 @@ fn a_client_that_leaves_has_no_place_when_the_next_frame_is_decoded() {
             let left = Instant::now();
             input.push(vec![frame]).await.unwrap();
             while output.next().await.unwrap().unwrap().arrived < left {}
-            assert_eq!(batcher.admission().taken(), 1, "after frame {number}");
+            assert_eq!(batcher.admission().in_use(), 1, "after frame {number}");
         }
     });
 }
@@ -141,7 +141,7 @@ fn a_client_that_does_not_receive_holds_a_bounded_queue() {
 fn a_step_of_several_frames_makes_room_for_as_many() {
     let batcher = batcher(1);
     let (input, output) = batcher.open(Noise::Off).unwrap();
-    let room = Arc::clone(&batcher.shared.state.lock().lanes[&0].room);
+    let room = Arc::clone(&batcher.shared.state.lock().channels[&0].room);
     runtime().block_on(async {
         // What arrives meanwhile is taken together.
         batcher.shared.state.lock().schedule.block(0);

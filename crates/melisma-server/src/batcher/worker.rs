@@ -14,11 +14,11 @@ pub(super) struct Worker<E: StepEngine> {
     engine: E,
     capacity: Capacity,
     /// The engine's name of each stream, and when its newest frame arrived.
-    streams: BTreeMap<Key, Live>,
+    streams: BTreeMap<Key, OpenStream>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Live {
+struct OpenStream {
     id: StreamId,
     arrived: Instant,
 }
@@ -77,30 +77,30 @@ impl<E: StepEngine> Worker<E> {
     }
 
     fn open(&mut self, key: Key, start: E::Start) -> Result<()> {
-        if self.shared.state.lock().lanes.contains_key(&key) {
+        if self.shared.state.lock().channels.contains_key(&key) {
             let id = self.engine.open(start)?;
-            self.streams.insert(key, Live { id, arrived: Instant::now() });
+            self.streams.insert(key, OpenStream { id, arrived: Instant::now() });
         }
         Ok(())
     }
 
-    /// Frees the slot of the engine first and the place for a new stream after it.
+    /// Frees the slot of the engine first and the permit after it.
     fn close(&mut self, key: Key) {
         if let Some(live) = self.streams.remove(&key) {
             // It fails only for a stream that has ended, whose slot is free already.
             let _ = self.engine.close(live.id);
         }
-        let lane = self.shared.state.lock().lanes.remove(&key);
-        if let Some(lane) = lane {
-            lane.room.close();
+        let channel = self.shared.state.lock().channels.remove(&key);
+        if let Some(channel) = channel {
+            channel.room.close();
         }
     }
 
     fn fail(&mut self, keys: &[Key], error: &Error) {
         for &key in keys {
-            if let Some(lane) = self.shared.state.lock().lanes.get(&key) {
+            if let Some(channel) = self.shared.state.lock().channels.get(&key) {
                 let failure = Error::new(error.kind(), error.to_string());
-                *lane.failure.lock() = Some(failure);
+                *channel.failure.lock() = Some(failure);
             }
             self.shared.state.lock().schedule.close(key);
             self.close(key);
@@ -125,8 +125,8 @@ impl<E: StepEngine> Worker<E> {
         let mut state = self.shared.state.lock();
         for ((key, dues), content) in dues.into_iter().zip(contents) {
             E::missed(metrics, dues.iter().filter(|due| **due < now).count() as u64);
-            if let Some(lane) = state.lanes.get(&key) {
-                lane.room.add_permits(dues.len());
+            if let Some(channel) = state.channels.get(&key) {
+                channel.room.add_permits(dues.len());
             }
             let arrived = self.streams[&key].arrived;
             deliver(&mut state, key, Block { content, arrived, is_last: false });
@@ -137,10 +137,10 @@ impl<E: StepEngine> Worker<E> {
     fn end(&mut self, keys: &[Key]) -> Result<()> {
         // A stream that was closed meanwhile has no slot.
         let ending = keys.iter().filter_map(|key| self.streams.get(key).map(|live| (*key, *live)));
-        let ending: Vec<(Key, Live)> = ending.collect();
+        let ending: Vec<(Key, OpenStream)> = ending.collect();
         let ids: Vec<StreamId> = ending.iter().map(|(_, live)| live.id).collect();
         let contents = self.engine.finish_each(&ids, &self.shared.metrics)?;
-        for ((key, Live { arrived, .. }), content) in ending.into_iter().zip(contents) {
+        for ((key, OpenStream { arrived, .. }), content) in ending.into_iter().zip(contents) {
             self.streams.remove(&key);
             deliver(&mut self.shared.state.lock(), key, Block { content, arrived, is_last: true });
             self.close(key);
@@ -149,13 +149,13 @@ impl<E: StepEngine> Worker<E> {
     }
 }
 
-/// Also after a panic: no client waits for an engine that is gone.
+/// Fails all streams, also after a panic, so that no client waits for an engine that is gone.
 impl<E: StepEngine> Drop for Worker<E> {
     fn drop(&mut self) {
         let open: Vec<Key> = {
             let mut state = self.shared.state.lock();
             state.is_stopping = true;
-            state.lanes.keys().copied().collect()
+            state.channels.keys().copied().collect()
         };
         self.fail(&open, &Error::unsupported("the server is stopping"));
     }
@@ -163,13 +163,13 @@ impl<E: StepEngine> Drop for Worker<E> {
 
 /// Sends a block; a stream takes its next step only when the one after it has room.
 fn deliver<E: StepEngine>(state: &mut State<E>, key: Key, block: Block<E::Content>) {
-    let Some(lane) = state.lanes.get(&key) else { return };
+    let Some(channel) = state.channels.get(&key) else { return };
     if E::is_empty(&block.content) && !block.is_last {
         return;
     }
     // It fails only if the client has left, which closes the stream.
-    let _ = lane.blocks.try_send(block);
-    if lane.blocks.capacity() == 0 {
+    let _ = channel.blocks.try_send(block);
+    if channel.blocks.capacity() == 0 {
         state.schedule.block(key);
     }
 }

@@ -18,68 +18,68 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::body::Reply;
+use super::disconnect::{DisconnectProbe, Progress};
 use super::failure::Failure;
 use super::gate::{MAX_HEAD_BYTES, MAX_HEADERS};
-use super::idle::Idle;
 use super::linger::linger;
-use super::presence::{Presence, Progress};
 use super::race::{First, race};
-use super::refusal::Refuse;
-use super::times::Times;
-use crate::admission::{Admission, Place};
+use super::responder::RefusalResponder;
+use super::socket::Socket;
+use super::timeouts::ConnectionTimeouts;
+use crate::admission::{Admission, Permit};
 
-/// Clients beyond the limit that are told so at a time, and how long that may take.
+/// Most clients that are told at one time that there are too many, and the time limit for that.
 const MAX_REFUSED: usize = 64;
-const REFUSAL: Duration = Duration::from_secs(5);
-/// How long the loop rests when the system cannot accept.
-const REST: Duration = Duration::from_millis(50);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed `accept`.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Where a request came in.
+/// The connection of a request.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The server's address, as the client sees it.
     pub local: SocketAddr,
-    /// The connection's place; whoever takes the connection over holds it.
-    pub place: Arc<Place>,
+    /// Counts the connection against the limit until it is dropped.
+    pub permit: Arc<Permit>,
 }
 
-/// What all connections share.
+/// Options that all connections share.
 #[derive(Debug, Clone)]
-pub struct Door {
-    /// The places for connections.
+pub struct AcceptOptions {
+    /// Limits the number of connections.
     pub admission: Admission,
-    /// Their limits.
-    pub times: Times,
+    /// Time limits of each connection.
+    pub timeouts: ConnectionTimeouts,
     /// Becomes true when no further request is accepted.
     pub stop: watch::Receiver<bool>,
-    /// Answers what is no request.
-    pub refuse: Refuse,
+    /// Answers clients whose bytes are not a valid request.
+    pub refuse: RefusalResponder,
 }
 
-/// Accepts connections until the door is shut, and answers their requests with `answer`.
+/// Accepts connections until `stop` is true, and answers their requests with `answer`.
 pub async fn accept<F>(
     listener: TcpListener,
-    mut door: Door,
+    mut options: AcceptOptions,
     answer: impl Fn(Request<Incoming>, Connection) -> F + Clone + Send + Sync + 'static,
 ) where
     F: Future<Output = Reply> + Send + 'static,
 {
     let refusals = Admission::new(MAX_REFUSED);
     loop {
-        let socket = match race(shut(&mut door.stop), listener.accept()).await {
+        let socket = match race(stopped(&mut options.stop), listener.accept()).await {
             First::A(()) => return,
             First::B(Ok((socket, _))) => socket,
             First::B(Err(_)) => {
-                sleep(REST).await;
+                sleep(ACCEPT_RETRY).await;
                 continue;
             }
         };
-        match (door.admission.enter(), socket.local_addr()) {
-            (Some(place), Ok(local)) => {
-                let connection = Connection { local, place: Arc::new(place) };
-                tokio::spawn(serve(socket, connection, door.clone(), answer.clone()));
+        match (options.admission.try_acquire(), socket.local_addr()) {
+            (Some(permit), Ok(local)) => {
+                let connection = Connection { local, permit: Arc::new(permit) };
+                tokio::spawn(serve(socket, connection, options.clone(), answer.clone()));
             }
-            (None, Ok(_)) => refuse(socket, &door, refusals.enter()),
+            (None, Ok(_)) => refuse(socket, &options, refusals.try_acquire()),
             (_, Err(_)) => {}
         }
     }
@@ -89,73 +89,73 @@ pub async fn accept<F>(
 async fn serve<F: Future<Output = Reply>>(
     socket: TcpStream,
     connection: Connection,
-    door: Door,
+    options: AcceptOptions,
     answer: impl Fn(Request<Incoming>, Connection) -> F,
 ) {
-    let Door { times, mut stop, refuse, .. } = door;
+    let AcceptOptions { timeouts, mut stop, refuse, .. } = options;
     // It only costs latency.
     let _ = socket.set_nodelay(true);
-    let socket = Idle::new(socket, times.idle, refuse.clone(), Arc::clone(&connection.place));
-    let (line, progress) = (socket.line(), Progress::default());
+    let socket = Socket::new(socket, timeouts.idle, refuse.clone(), Arc::clone(&connection.permit));
+    let (state, progress) = (socket.state(), Progress::default());
     let service = service_fn(|request: Request<Incoming>| {
-        progress.ask(request.version());
+        progress.request_arrived(request.version());
         let answered = answer(request, connection.clone());
         async {
             let reply = answered.await;
-            progress.answer();
+            progress.response_begins();
             if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-                line.gate().open();
+                state.gate().open();
             }
             Ok::<_, Infallible>(reply)
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(times.header);
+    builder.timer(TokioTimer::new()).header_read_timeout(timeouts.header);
     // The largest head fits, with a byte to spare: hyper takes a full buffer for one that is too large.
     builder.max_headers(MAX_HEADERS).max_buf_size(MAX_HEAD_BYTES + 1).half_close(true);
-    let presence = Presence { line: Arc::clone(&line), progress: &progress, times };
-    let mut lost = pin!(presence.lost());
+    let probe = DisconnectProbe { state: Arc::clone(&state), progress: &progress, timeouts };
+    let mut disconnected = pin!(probe.disconnected());
     let mut serving = Box::pin(builder.serve_connection(TokioIo::new(socket), service).with_upgrades());
-    let served = race(race(serving.as_mut(), lost.as_mut()), shut(&mut stop));
-    let ended = match timeout(times.total, served).await {
+    let served = race(race(serving.as_mut(), disconnected.as_mut()), stopped(&mut stop));
+    let ended = match timeout(timeouts.total, served).await {
         Ok(First::A(ended)) => Ok(ended),
         Ok(First::B(())) => {
             serving.as_mut().graceful_shutdown();
-            timeout(times.total, race(serving.as_mut(), lost)).await
+            timeout(timeouts.total, race(serving.as_mut(), disconnected)).await
         }
         Err(late) => Err(late),
     };
-    // Whoever leaves or takes too long is not waited for, and hyper itself ends what it has answered.
+    // Clients that left or timed out need nothing more, and hyper ends answered connections itself.
     let Ok(First::A(Err(error))) = ended else { return };
     if error.is_parse() {
-        // hyper refused what the gate let through, and has told the client.
+        // hyper refused a head that the gate let through, and has answered the client.
         refuse.bytes(&Failure::invalid("broken_request", "the request is not HTTP/1.1"));
     }
     if error.is_user() {
         // An answer was cut off. The server's half ends with this.
         drop(serving);
-        linger(&line).await;
+        linger(&state).await;
     }
 }
 
-/// Waits until the door is shut, also because the server is gone.
-async fn shut(stop: &mut watch::Receiver<bool>) {
+/// Waits until `stop` is true or its sender is dropped.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Tells a client that there are too many connections. Without a place to wait for it, the client gets the
-/// answer only if it has sent nothing that is lost with the connection.
-fn refuse(socket: TcpStream, door: &Door, place: Option<Place>) {
+/// Tells a client that there are too many connections. Without a permit the server does not linger, and a
+/// client that has already sent bytes may see a reset instead of the answer.
+fn refuse(socket: TcpStream, options: &AcceptOptions, permit: Option<Permit>) {
     let failure = Failure::busy("connections", "too many connections").and_close();
-    let Some(place) = place else {
+    let Some(permit) = permit else {
         // A client that does not read it sees the connection close.
-        let _ = socket.try_write(&door.refuse.bytes(&failure));
+        let _ = socket.try_write(&options.refuse.bytes(&failure));
         return;
     };
-    let mut socket = Idle::new(socket, REFUSAL, door.refuse.clone(), Arc::new(place));
-    socket.line().gate().refuse(failure);
+    let mut socket = Socket::new(socket, REFUSAL_TIMEOUT, options.refuse.clone(), Arc::new(permit));
+    socket.state().gate().refuse(failure);
     tokio::spawn(async move {
-        // Nobody is left to be told.
-        let _ = timeout(REFUSAL, socket.shutdown()).await;
+        // The client is gone, so an error has no reader.
+        let _ = timeout(REFUSAL_TIMEOUT, socket.shutdown()).await;
     });
 }

@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 /// Pieces of a streamed answer that wait for the connection.
 const PIECES: usize = 4;
-/// From the last piece of an answer that is cut off to the end of its connection, which discards what
+/// Time between the last piece of an aborted answer and the end of its connection, which discards what
 /// has not reached the client by then.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -23,8 +23,8 @@ pub type Reply = Response<Body>;
 pub enum Body {
     /// All of it at once.
     Whole(Option<Bytes>),
-    /// Pieces as they come. It ends properly only after [`Pieces::finish`].
-    Pieces(mpsc::Receiver<Piece>),
+    /// Pieces as they come. It ends properly only after [`BodySender::finish`].
+    Stream(mpsc::Receiver<Piece>),
     /// No further piece comes; the connection ends when the time is over.
     Cut(Pin<Box<Sleep>>),
 }
@@ -38,39 +38,39 @@ pub enum Piece {
     End(HeaderMap),
 }
 
-/// Where the pieces of a streamed answer go in.
+/// Sends the pieces of a streamed answer.
 #[derive(Debug)]
-pub struct Pieces {
+pub struct BodySender {
     sender: mpsc::Sender<Piece>,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
-/// Why a streamed answer cannot go on.
+/// Why a piece of a streamed answer cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum SendError {
     /// The client has left.
     Gone,
     /// The client takes too long to receive.
     Slow,
 }
 
-/// A streamed answer was cut off.
+/// The error that ends the body of an aborted answer.
 #[derive(Debug)]
-pub struct CutOff;
+pub struct BodyAborted;
 
-impl std::fmt::Display for CutOff {
+impl std::fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the answer was cut off")
     }
 }
 
-impl std::error::Error for CutOff {}
+impl std::error::Error for BodyAborted {}
 
 impl Body {
-    /// A streamed body. A client that receives nothing for `patience` is given up.
-    pub fn stream(patience: Duration) -> (Pieces, Self) {
+    /// Creates a streamed body; sending fails if the client receives nothing for `stall_timeout`.
+    pub fn stream(stall_timeout: Duration) -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(PIECES);
-        (Pieces { sender, patience }, Self::Pieces(receiver))
+        (BodySender { sender, stall_timeout }, Self::Stream(receiver))
     }
 }
 
@@ -80,20 +80,20 @@ impl<T: Into<Bytes>> From<T> for Body {
     }
 }
 
-impl Pieces {
+impl BodySender {
     /// Sends bytes.
     ///
     /// # Errors
     /// The client has left or is too slow.
-    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), Lost> {
+    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), SendError> {
         self.push(Piece::Data(bytes.into())).await
     }
 
-    /// Ends the body. One that is dropped without this is cut off, which clients can see.
+    /// Ends the body. If it is dropped without this, it is aborted, which clients can see.
     ///
     /// # Errors
     /// The client has left or is too slow.
-    pub async fn finish(self, trailers: HeaderMap) -> Result<(), Lost> {
+    pub async fn finish(self, trailers: HeaderMap) -> Result<(), SendError> {
         self.push(Piece::End(trailers)).await
     }
 
@@ -102,26 +102,26 @@ impl Pieces {
         self.sender.closed().await;
     }
 
-    async fn push(&self, piece: Piece) -> Result<(), Lost> {
-        match timeout(self.patience, self.sender.send(piece)).await {
+    async fn push(&self, piece: Piece) -> Result<(), SendError> {
+        match timeout(self.stall_timeout, self.sender.send(piece)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Lost::Gone),
-            Err(_) => Err(Lost::Slow),
+            Ok(Err(_)) => Err(SendError::Gone),
+            Err(_) => Err(SendError::Slow),
         }
     }
 }
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = CutOff;
+    type Error = BodyAborted;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let body = self.get_mut();
         loop {
             match body {
                 Self::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-                Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(CutOff))),
-                Self::Pieces(pieces) => match ready!(pieces.poll_recv(cx)) {
+                Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(BodyAborted))),
+                Self::Stream(pieces) => match ready!(pieces.poll_recv(cx)) {
                     Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Piece::End(trailers)) => {
                         *body = Self::Whole(None);
@@ -140,7 +140,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Pieces(_) | Self::Cut(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Cut(_) => SizeHint::default(),
         }
     }
 }

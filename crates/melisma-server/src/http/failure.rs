@@ -10,7 +10,7 @@ use super::body::{Body, Reply};
 /// Seconds after which a refused client may try again.
 const RETRY_SECONDS: u64 = 1;
 
-/// An answer that says why a request fails.
+/// The error response of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The status of the answer.
@@ -24,7 +24,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a code for programs and a message for people.
+    /// Creates a failure with a code for programs and a message for people.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -37,12 +37,12 @@ impl Failure {
         }
     }
 
-    /// 400.
+    /// Creates a failure with status 400.
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// 400 about the parameter `param`.
+    /// Creates a failure with status 400 about the parameter `param`.
     pub fn parameter(param: &str, message: impl Into<String>) -> Self {
         Self::invalid("invalid_parameter", message).about(param)
     }
@@ -52,28 +52,28 @@ impl Failure {
         Self { param: (!param.is_empty()).then(|| param.to_owned()), ..self }
     }
 
-    /// Adds what only the server's events say.
+    /// Adds a detail for the server's log only.
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
     }
 
-    /// The code for programs.
+    /// Returns the code for programs.
     pub fn code(&self) -> &'static str {
         self.code
     }
 
-    /// What only the server's events say.
+    /// Returns the detail for the server's log.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }
 
-    /// 413.
+    /// Creates a failure with status 413.
     pub fn too_large(what: &str, limit: usize) -> Self {
         let message = format!("{what} is larger than {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).and_close()
     }
 
-    /// 503, to be tried again.
+    /// Creates a failure with status 503 that asks the client to retry.
     pub fn busy(code: &'static str, message: impl Into<String>) -> Self {
         Self { should_retry: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message) }
     }
@@ -89,7 +89,7 @@ impl Failure {
         self.with_header(CONNECTION, "close")
     }
 
-    /// The object that clients read.
+    /// Returns the object that clients read.
     pub fn json(&self) -> Value {
         let kind = match self.status.as_u16() {
             401 => "authentication_error",
@@ -101,7 +101,7 @@ impl Failure {
         json!({"error": {"message": self.message, "type": kind, "code": self.code, "param": self.param}})
     }
 
-    /// The answer.
+    /// Returns the answer.
     pub fn reply(&self) -> Reply {
         let mut reply = Response::new(Body::from(self.json().to_string()));
         *reply.status_mut() = self.status;
@@ -117,7 +117,7 @@ impl Failure {
     }
 }
 
-/// What is wrong, and what to do about it.
+/// Returns the message of an error with its hint.
 pub fn with_hint(error: &Error) -> String {
     error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
 }

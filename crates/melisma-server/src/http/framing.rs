@@ -1,6 +1,6 @@
 //! Where the body of a request ends. The bytes stay as they are: hyper decodes them.
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Bytes.
@@ -9,7 +9,7 @@ pub enum Framing {
     Chunks(Chunk),
 }
 
-/// A place in a chunked body.
+/// A state of the parser of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk {
     /// Before the first digit of a size.
@@ -39,7 +39,7 @@ pub enum Chunk {
 pub struct Broken;
 
 impl Framing {
-    /// Whether the body has ended.
+    /// Returns whether the body has ended.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunks(Chunk::Over))
     }
@@ -47,7 +47,7 @@ impl Framing {
     /// Goes over the next bytes, and returns how many of them belong to the body.
     ///
     /// # Errors
-    /// They are no chunks.
+    /// The bytes are not valid chunks.
     pub fn pass(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         let chunk = match self {
             Self::Length(left) => {
@@ -71,7 +71,7 @@ impl Framing {
 }
 
 impl Chunk {
-    /// The place behind `n` bytes, of which the first is `byte`.
+    /// Returns the state after `n` bytes that start with `byte`.
     fn after(self, byte: u8, n: usize) -> Result<Self, Broken> {
         let digit = char::from(byte).to_digit(16).map(u64::from);
         Ok(match (self, byte) {
@@ -104,7 +104,7 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    /// The bytes of the body, given in pieces of `len` bytes.
+    /// Returns the bytes of the body, given in pieces of `len` bytes.
     fn body(mut framing: Framing, bytes: &[u8], len: usize) -> Result<usize, Broken> {
         let mut n = 0;
         for piece in bytes.chunks(len) {

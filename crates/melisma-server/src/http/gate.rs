@@ -1,4 +1,4 @@
-//! What a client sends, request by request, on its way to hyper.
+//! Checks the bytes of a client, request by request, before hyper sees them.
 //!
 //! A head waits here until it is whole and was found to be good, so that each refusal is one of this
 //! server, with a name, a reason and an event: hyper answers a broken head with an empty 400 or 431, and
@@ -16,7 +16,7 @@ pub const MAX_HEADERS: usize = 64;
 /// The most bytes of a request's head: its line, its headers and the empty line.
 pub const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// What has come and was not passed on.
+/// Received bytes that were not passed on.
 #[derive(Debug)]
 pub struct Gate {
     held: Vec<u8>,
@@ -40,7 +40,7 @@ enum Part {
     Shut,
 }
 
-/// What was passed on.
+/// Result of passing bytes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passed {
     /// Some bytes.
@@ -58,19 +58,19 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Takes what has come.
+    /// Adds received bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// The client sends no more. Half a head is not answered: nobody asked for anything yet.
+    /// Notes the end of the client's bytes. Half a head gets no answer: it is not a request yet.
     pub fn end(&mut self) {
         if self.held.is_empty() || self.part == Part::Head {
             self.part = Part::Shut;
         }
     }
 
-    /// Passes on what may go.
+    /// Passes on the bytes that were checked.
     pub fn pass(&mut self, to: &mut ReadBuf<'_>) -> Passed {
         if self.part == Part::Head {
             match find(&self.held, self.n_searched) {
@@ -115,7 +115,7 @@ impl Gate {
         Passed::Some
     }
 
-    /// Passes nothing on, for this reason.
+    /// Passes nothing on from here on, for this reason.
     pub fn refuse(&mut self, failure: Failure) {
         self.refusal = Some(failure.and_close());
         self.part = Part::Shut;
@@ -126,12 +126,12 @@ impl Gate {
         self.part = Part::Raw;
     }
 
-    /// Why the last head was not passed on.
+    /// Takes the reason why the last head was not passed on.
     pub fn take_refusal(&mut self) -> Option<Failure> {
         self.refusal.take()
     }
 
-    /// Goes over bytes that nobody reads any more.
+    /// Skips bytes that will not be read.
     pub fn discard(&mut self, bytes: &[u8]) {
         let held = std::mem::take(&mut self.held);
         for bytes in [&held[..], bytes] {
@@ -148,7 +148,7 @@ impl Gate {
         }
     }
 
-    /// Whether the client stands between two requests, so that it may have nothing to send.
+    /// Returns whether the client stands between two requests, so that it may have nothing to send.
     pub fn is_between(&self) -> bool {
         self.part == Part::Head && self.held.is_empty()
     }
@@ -160,7 +160,7 @@ impl Part {
     }
 }
 
-/// The length of the first head and what follows it, if the head is whole. A part of it is looked at only
+/// Returns the length of the first head and what follows it, if the head is whole. A part of it is looked at only
 /// once, so that a client that sends single bytes costs little.
 fn find(bytes: &[u8], n_searched: usize) -> Result<Option<(usize, Framing)>, Failure> {
     let new = &bytes[n_searched.saturating_sub(3)..];

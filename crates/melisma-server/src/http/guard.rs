@@ -1,4 +1,4 @@
-//! Who may ask: the checks of every request before its body is read.
+//! Authentication and allowed hosts: the checks of every request before its body is read.
 //!
 //! A web page that a user visits can send requests to servers on the user's machine. The `Host` of
 //! such a request is the page's own name (DNS rebinding), or its `Origin` is the page. Both are
@@ -129,19 +129,19 @@ impl Guard {
     }
 }
 
-/// Whether a browser says that a page of another origin asks. A page of the same site but another origin is
+/// Returns whether a browser says that a page of another origin asks. A page of the same site but another origin is
 /// one as well: any server of this machine, or a neighbour of this server's name.
 fn is_elsewhere(headers: &HeaderMap) -> Result<bool, Failure> {
     Ok(one(headers, SITE)?.is_some_and(|site| site == "cross-site" || site == "same-site"))
 }
 
-/// Whether somebody followed a link to the page, which then fills the window: no frame, no picture.
+/// Returns whether the request follows a link to the page as a top-level navigation, not as a frame or picture.
 fn is_link(uri: &Uri, headers: &HeaderMap) -> Result<bool, Failure> {
     let is_navigation = one(headers, MODE)?.is_some_and(|mode| mode == "navigate");
     Ok(uri.path() == PAGE && is_navigation && one(headers, DESTINATION)?.is_none_or(|what| what == "document"))
 }
 
-/// The only header of that name.
+/// Returns the only header of that name.
 fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Failure> {
     let mut values = headers.get_all(&name).iter();
     match (values.next(), values.next()) {
@@ -150,7 +150,7 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Fa
     }
 }
 
-/// The subprotocols that a WebSocket client offers.
+/// Returns the subprotocols that a WebSocket client offers.
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(',')).map(str::trim)

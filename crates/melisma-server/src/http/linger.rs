@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::line::Line;
+use super::socket_state::SocketState;
 
 /// How long it discards, in all and without a byte, and how much.
 const TIME: Duration = Duration::from_secs(30);
@@ -17,23 +17,23 @@ const SILENCE: Duration = Duration::from_secs(2);
 const MAX_BYTES: u64 = 256 << 20;
 
 /// Discards what comes until the client is done, once for each connection. The server's half has ended.
-pub async fn linger(line: &Line) {
-    if line.has_lingered() {
+pub async fn linger(state: &SocketState) {
+    if state.has_lingered() {
         return;
     }
     let mut bytes = vec![0; 16 << 10];
     let mut left = MAX_BYTES;
     let discarding = async {
-        line.gate().discard(&[]);
+        state.gate().discard(&[]);
         loop {
-            match line.socket().try_read(&mut bytes) {
+            match state.socket().try_read(&mut bytes) {
                 Ok(n) if n > 0 && n as u64 <= left => {
                     left -= n as u64;
-                    line.gate().discard(&bytes[..n]);
+                    state.gate().discard(&bytes[..n]);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let is_over = line.gate().is_between();
-                    if is_over || timeout(SILENCE, line.socket().readable()).await.is_err() {
+                    let is_over = state.gate().is_between();
+                    if is_over || timeout(SILENCE, state.socket().readable()).await.is_err() {
                         return;
                     }
                 }
@@ -41,6 +41,6 @@ pub async fn linger(line: &Line) {
             }
         }
     };
-    // What comes later than that is not waited for.
+    // Later bytes are ignored.
     let _ = timeout(TIME, discarding).await;
 }

@@ -2,16 +2,16 @@
 
 pub mod accept;
 pub mod body;
+mod disconnect;
 pub mod failure;
 mod framing;
 mod gate;
 pub mod guard;
-mod idle;
-mod line;
 mod linger;
-mod presence;
 pub mod query;
 pub mod race;
-pub mod refusal;
-pub mod times;
+pub mod responder;
+mod socket;
+mod socket_state;
+pub mod timeouts;
 pub mod upload;

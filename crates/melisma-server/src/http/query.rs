@@ -30,14 +30,14 @@ impl Query {
         Ok(Self { pairs, known: Vec::new() })
     }
 
-    /// The value of `name`, if it is given.
+    /// Returns the value of `name`, if it is given.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let at = self.pairs.iter().position(|(other, _)| other == name)?;
         Some(self.pairs.swap_remove(at).1)
     }
 
-    /// The value of `name` as `read` understands it.
+    /// Returns the value of `name` as `read` understands it.
     ///
     /// # Errors
     /// `read` returns `None` for it; the message says what is `expected`.
@@ -52,7 +52,7 @@ impl Query {
         value.map(Some).ok_or_else(|| Failure::parameter(name, format!("{name}={text:.64}: expected {expected}")))
     }
 
-    /// Rejects parameters that nobody has read.
+    /// Rejects parameters that were not read.
     ///
     /// # Errors
     /// There is one.

@@ -12,23 +12,23 @@ use super::failure::Failure;
 
 /// The body of a request.
 #[derive(Debug)]
-pub struct Upload {
+pub struct RequestBody {
     body: Incoming,
     limit: usize,
     n_read: usize,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
-impl Upload {
-    /// At most `limit` bytes, of which the next must come within `patience`.
-    pub fn new(body: Incoming, limit: usize, patience: Duration) -> Self {
-        Self { body, limit, n_read: 0, patience }
+impl RequestBody {
+    /// Reads up to `limit` bytes; fails if none arrive for `stall_timeout`.
+    pub fn new(body: Incoming, limit: usize, stall_timeout: Duration) -> Self {
+        Self { body, limit, n_read: 0, stall_timeout }
     }
 
-    /// All bytes.
+    /// Reads all bytes.
     ///
     /// # Errors
-    /// As [`Upload::next`].
+    /// As [`RequestBody::next`].
     pub async fn whole(mut self) -> Result<Vec<u8>, Failure> {
         let mut whole = Vec::new();
         while let Some(bytes) = self.next().await? {
@@ -37,12 +37,12 @@ impl Upload {
         Ok(whole)
     }
 
-    /// The next bytes, or `None` at the end.
+    /// Reads the next bytes; returns `None` at the end.
     ///
     /// # Errors
     /// The body is too large or too slow, or the client has left.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        // A length that is announced need not be waited for.
+        // A length that is announced is checked before the bytes arrive.
         if self.body.size_hint().lower() > self.limit.saturating_sub(self.n_read) as u64 {
             return Err(Failure::too_large("the body", self.limit));
         }
@@ -50,7 +50,7 @@ impl Upload {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
             let slow =
                 || Failure::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body stopped arriving").and_close();
-            let Some(frame) = timeout(self.patience, frame).await.map_err(|_| slow())? else { return Ok(None) };
+            let Some(frame) = timeout(self.stall_timeout, frame).await.map_err(|_| slow())? else { return Ok(None) };
             let frame = frame.map_err(|error| Failure::invalid("broken_body", error.to_string()).and_close())?;
             let Ok(bytes) = frame.into_data() else { continue };
             self.n_read += bytes.len();

@@ -1,8 +1,8 @@
 //! Music for many listeners: threads that render every listener's next 10 ms in time.
 //!
-//! A [`Band`] has a few threads, each with some of the listeners. A listener's blocks leave at
-//! real-time pace, a little ahead at first, so that its player has a reserve. A listener whose channel
-//! is full is passed over; nothing of its music is skipped.
+//! A [`SynthPool`] has a few threads, each with some of the listeners. A listener's blocks leave at
+//! real-time pace, a little ahead at first, so that its player has a reserve. A listener with a full
+//! channel is skipped this round and resumes where it stopped.
 //!
 //! Listeners of a thread start at one of ten phases of a block, the one with the fewest of them: one
 //! wake-up serves a tenth of them, and no block waits for all the others.
@@ -21,7 +21,7 @@ use melisma::runtime::thread;
 use melisma::synth::{Endless, EngineConfig, PlacedNote, STYLES};
 use tokio::sync::mpsc;
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Permit};
 use player::Player;
 
 /// The time of a block.
@@ -33,9 +33,9 @@ const SHARE: f64 = 0.6;
 /// Blocks rendered to measure a thread.
 const MEASURED: u32 = 100;
 
-/// The rate of a listener's music, and how early it leaves.
+/// Sample rate and lead of one listener's music.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct PlaybackOptions {
     /// Samples per second.
     pub sample_rate: u32,
     /// How early blocks leave.
@@ -47,7 +47,7 @@ pub struct Pace {
 pub struct Lead(Arc<AtomicU32>);
 
 impl Lead {
-    /// A lead of the blocks that fit into `ahead`.
+    /// Creates a lead of the blocks that fit into `ahead`.
     pub fn new(ahead: Duration) -> Self {
         let lead = Self(Arc::default());
         lead.set(ahead);
@@ -66,12 +66,12 @@ impl Lead {
 
 /// A block of one listener's music.
 #[derive(Debug)]
-pub struct Played {
-    /// The place of its first sample.
+pub struct RenderedBlock {
+    /// Index of its first sample.
     pub position: u64,
     /// Left and right, interleaved.
     pub samples: Vec<f32>,
-    /// Notes that were planned with it, by name.
+    /// Notes that were planned with it, by id.
     pub notes: Vec<(u64, PlacedNote)>,
     /// Each tenth of a second: how loud it is.
     pub level: Option<Level>,
@@ -91,17 +91,17 @@ pub struct Level {
 /// Phases of a block's time at which blocks are due.
 const PHASES: usize = 10;
 
-/// Threads that play for many listeners.
+/// Threads that render music for many listeners.
 #[derive(Debug)]
-pub struct Band {
-    desks: Vec<Arc<Desk>>,
-    threads: Vec<JoinHandle<()>>,
+pub struct SynthPool {
+    threads: Vec<Arc<SynthThread>>,
+    handles: Vec<JoinHandle<()>>,
     admission: Admission,
 }
 
-/// The listeners of one thread.
+/// One thread and its listeners.
 #[derive(Debug)]
-struct Desk {
+struct SynthThread {
     state: Mutex<State>,
     joined: Condvar,
     /// When the first phase began.
@@ -110,11 +110,11 @@ struct Desk {
     phases: [Admission; PHASES],
 }
 
-/// A listener's place, and when its blocks begin.
+/// Reserves capacity for one listener; `start` is the time of its first block.
 #[derive(Debug)]
-struct Seat {
+struct ListenerSlot {
     start: Instant,
-    _places: [Place; 2],
+    _permits: [Permit; 2],
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +124,7 @@ struct State {
     is_stopping: bool,
 }
 
-impl Band {
+impl SynthPool {
     /// Starts `n_threads` threads and measures how many listeners they can play for, at most
     /// `max_listeners`.
     ///
@@ -133,63 +133,63 @@ impl Band {
     pub fn start(n_threads: usize, max_listeners: usize) -> Result<Self> {
         let fitting = SHARE * n_threads as f64 * BLOCK.as_secs_f64() / block_seconds()?;
         let admission = Admission::new(max_listeners.min(fitting as usize).max(1));
-        let desks: Vec<Arc<Desk>> = (0..n_threads.max(1)).map(|_| Arc::new(Desk::new())).collect();
-        let start = |desk: &Arc<Desk>| {
-            let desk = Arc::clone(desk);
-            thread::start("music", move || desk.run())
+        let threads: Vec<Arc<SynthThread>> = (0..n_threads.max(1)).map(|_| Arc::new(SynthThread::new())).collect();
+        let start = |thread: &Arc<SynthThread>| {
+            let thread = Arc::clone(thread);
+            thread::start("music", move || thread.run())
         };
-        let threads = desks.iter().map(start).collect::<Result<_>>()?;
-        Ok(Self { desks, threads, admission })
+        let handles = threads.iter().map(start).collect::<Result<_>>()?;
+        Ok(Self { threads, handles, admission })
     }
 
     /// Plays `music` for a new listener, or returns `None` if there are too many. Never waits.
-    pub fn join(&self, music: Endless, pace: Pace) -> Option<mpsc::Receiver<Played>> {
-        let place = self.admission.enter()?;
+    pub fn join(&self, music: Endless, options: PlaybackOptions) -> Option<mpsc::Receiver<RenderedBlock>> {
+        let permit = self.admission.try_acquire()?;
         let (blocks, received) = mpsc::channel(WAITING);
-        let desk = self.desks.iter().min_by_key(|desk| desk.n_players())?;
-        let seat = desk.seat(place, Instant::now())?;
-        desk.state.lock().joining.push(Player::new(music, pace, blocks, seat));
-        desk.joined.notify_one();
+        let thread = self.threads.iter().min_by_key(|thread| thread.n_players())?;
+        let slot = thread.slot(permit, Instant::now())?;
+        thread.state.lock().joining.push(Player::new(music, options, blocks, slot));
+        thread.joined.notify_one();
         Some(received)
     }
 
-    /// The places for listeners.
+    /// Limits the number of listeners.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 }
 
-impl Drop for Band {
+impl Drop for SynthPool {
     fn drop(&mut self) {
-        for desk in &self.desks {
-            desk.state.lock().is_stopping = true;
-            desk.joined.notify_one();
+        for thread in &self.threads {
+            thread.state.lock().is_stopping = true;
+            thread.joined.notify_one();
         }
-        for thread in self.threads.drain(..) {
+        for handle in self.handles.drain(..) {
             // A panic has closed the channels of its listeners.
-            let _ = thread.join();
+            let _ = handle.join();
         }
     }
 }
 
-impl Desk {
+impl SynthThread {
     fn new() -> Self {
         let phases = std::array::from_fn(|_| Admission::new(usize::MAX));
         Self { state: Mutex::default(), joined: Condvar::new(), start: Instant::now(), phases }
     }
 
     fn n_players(&self) -> usize {
-        self.phases.iter().map(Admission::taken).sum()
+        self.phases.iter().map(Admission::in_use).sum()
     }
 
-    /// A place in the phase with the fewest listeners, from its next beginning on.
-    fn seat(&self, place: Place, now: Instant) -> Option<Seat> {
-        let (phase, listeners) = (0..).zip(&self.phases).min_by_key(|(_, listeners)| listeners.taken())?;
+    /// Reserves a slot in the phase with the fewest listeners.
+    fn slot(&self, permit: Permit, now: Instant) -> Option<ListenerSlot> {
+        let (phase, listeners) = (0..).zip(&self.phases).min_by_key(|(_, listeners)| listeners.in_use())?;
         let block = BLOCK.as_nanos();
         let past = now.saturating_duration_since(self.start).as_nanos() % block;
         let wait = (phase * block / PHASES as u128 + block - past) % block;
         let start = now + Duration::from_nanos(wait as u64);
-        Some(Seat { start, _places: [place, listeners.enter()?] })
+        Some(ListenerSlot { start, _permits: [permit, listeners.try_acquire()?] })
     }
 
     fn run(&self) {
@@ -219,7 +219,7 @@ impl Desk {
     }
 }
 
-/// Seconds that a block of the densest preset takes, on average, with its level.
+/// Returns the seconds that a block of the densest preset takes, on average, with its level.
 fn block_seconds() -> Result<f64> {
     let mut worst = 0.0f64;
     for style in STYLES.iter() {

@@ -6,7 +6,7 @@ use melisma::audio::Meter;
 use melisma::synth::Endless;
 use tokio::sync::mpsc;
 
-use super::{BLOCK, Lead, Level, Pace, Played, Seat};
+use super::{BLOCK, Lead, Level, ListenerSlot, PlaybackOptions, RenderedBlock};
 
 /// Blocks of one listener in a row, so that a new listener does not delay the others.
 const IN_A_ROW: usize = 2;
@@ -18,7 +18,7 @@ const LEVEL_BLOCKS: u64 = 10;
 pub(super) struct Player {
     music: Endless,
     meter: Meter,
-    blocks: mpsc::Sender<Played>,
+    blocks: mpsc::Sender<RenderedBlock>,
     lead: Lead,
     /// The lead that `due` has.
     n_ahead: u32,
@@ -27,15 +27,20 @@ pub(super) struct Player {
     /// When it next has something to do.
     wake: Instant,
     /// Blocks that are rendered and not sent yet.
-    ready: Vec<Played>,
+    ready: Vec<RenderedBlock>,
     n_blocks: u64,
-    _seat: Seat,
+    _slot: ListenerSlot,
 }
 
 impl Player {
-    pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, seat: Seat) -> Self {
-        let Pace { sample_rate, lead } = pace;
-        let (meter, due) = (Meter::new(sample_rate), seat.start);
+    pub(super) fn new(
+        music: Endless,
+        options: PlaybackOptions,
+        blocks: mpsc::Sender<RenderedBlock>,
+        slot: ListenerSlot,
+    ) -> Self {
+        let PlaybackOptions { sample_rate, lead } = options;
+        let (meter, due) = (Meter::new(sample_rate), slot.start);
         let mut player = Self {
             music,
             meter,
@@ -46,7 +51,7 @@ impl Player {
             wake: due,
             ready: Vec::new(),
             n_blocks: 0,
-            _seat: seat,
+            _slot: slot,
         };
         player.follow_lead();
         player.wake = player.due;
@@ -61,7 +66,7 @@ impl Player {
         self.n_ahead = n_ahead;
     }
 
-    /// When it next has something to do.
+    /// Returns when it next has something to do.
     pub(super) fn wake(&self) -> Instant {
         self.wake
     }
@@ -80,8 +85,8 @@ impl Player {
             if self.due > now {
                 break;
             }
-            let Some(played) = self.next() else { return false };
-            self.ready.push(played);
+            let Some(block) = self.next() else { return false };
+            self.ready.push(block);
         }
         // A full channel is looked at again after a block's time.
         self.wake = if room == 0 { now + BLOCK } else { self.due };
@@ -90,12 +95,12 @@ impl Player {
 
     /// Sends what was rendered. Returns whether the listener is still there.
     pub(super) fn send(&mut self) -> bool {
-        // There is room: nobody else sends.
-        self.ready.drain(..).all(|played| self.blocks.try_send(played).is_ok())
+        // The channel has room: this is its only sender.
+        self.ready.drain(..).all(|block| self.blocks.try_send(block).is_ok())
     }
 
-    /// The next block; `None` if the composer's notes find no room beside the listener's.
-    fn next(&mut self) -> Option<Played> {
+    /// Returns the next block; `None` if the composer's notes find no room beside the listener's.
+    fn next(&mut self) -> Option<RenderedBlock> {
         let notes = self.music.plan().ok()?;
         let block = self.music.next_block().ok()?;
         self.meter.push(block.left, block.right);
@@ -109,6 +114,6 @@ impl Player {
         });
         let due = self.due;
         self.due += BLOCK;
-        Some(Played { position, samples, notes, level, due })
+        Some(RenderedBlock { position, samples, notes, level, due })
     }
 }

@@ -19,7 +19,7 @@ pub const SECONDS: &[f64] =
 pub const STREAMS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
 impl Histogram {
-    /// Without values.
+    /// Creates a histogram without values.
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, sum: AtomicU64::new(0) }
@@ -32,7 +32,7 @@ impl Histogram {
         self.sum.fetch_add((value * 1e6) as u64, Relaxed);
     }
 
-    /// The bound below which a share of the values lies, between bounds by a straight line; `None`
+    /// Returns the bound below which a share of the values lies, between bounds by a straight line; `None`
     /// without values.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();

@@ -1,4 +1,4 @@
-//! What the server counts and measures, in Prometheus' text format and for the status page.
+//! Counters and histograms of the server, in Prometheus' text format and for the status page.
 
 mod histogram;
 
@@ -49,7 +49,7 @@ impl Stage {
 pub struct Gauge {
     /// Its name, without `melisma_`.
     pub name: &'static str,
-    /// What it counts.
+    /// Its help text.
     pub help: &'static str,
     /// Its value.
     pub value: f64,
@@ -104,7 +104,7 @@ impl Metrics {
         self.first_audio.add(time.as_secs_f64());
     }
 
-    /// Adds the time by which a block of music was sent too late.
+    /// Adds the lateness of a block of music.
     pub fn late(&self, due: Instant) {
         self.late.add(due.elapsed().as_secs_f64());
     }
@@ -134,7 +134,7 @@ impl Metrics {
         *self.dropped.lock().entry(reason).or_default() += 1;
     }
 
-    /// Counts an event that nobody could take.
+    /// Counts an event that was dropped because the queue was full.
     pub fn dropped_event(&self) {
         self.dropped_events.fetch_add(1, Relaxed);
     }
@@ -149,7 +149,7 @@ impl Metrics {
         *self.upstream.lock().entry(outcome).or_default() += 1;
     }
 
-    /// Streams of a step, in the middle of all steps.
+    /// Returns the median number of streams per step.
     pub fn batch_size(&self) -> Option<f64> {
         // The first bucket holds steps of one stream; a line from zero would give half a stream.
         self.batch.quantile(0.5).map(|n_streams| n_streams.max(1.0))
@@ -164,7 +164,7 @@ impl Metrics {
         Value::Object(Stage::ALL.into_iter().map(one).collect::<Map<_, _>>())
     }
 
-    /// Prometheus' text format.
+    /// Writes Prometheus' text format.
     pub fn text(&self, gauges: &[Gauge]) -> String {
         let mut text = String::new();
         for gauge in gauges {

@@ -64,7 +64,7 @@ impl Frames {
         self.take(self.config.n_frames(self.n_samples)? - self.n_frames)
     }
 
-    /// Samples that the first frame needs.
+    /// Returns the samples that the first frame needs.
     fn least(&self) -> usize {
         match self.config.padding {
             Padding::Constant => 1,
@@ -76,7 +76,7 @@ impl Frames {
         self.n_samples >= self.least()
     }
 
-    /// The samples beyond an end, outwards, of those before it, inwards.
+    /// Returns the samples beyond an end, outwards, of those before it, inwards.
     fn beyond<'a>(&self, inwards: impl Iterator<Item = &'a f32>) -> Vec<f32> {
         let pad = self.config.pad();
         match self.config.padding {
@@ -86,7 +86,7 @@ impl Frames {
         }
     }
 
-    /// The whole frames that wait, at most `most`.
+    /// Returns the whole frames that wait, at most `most`.
     fn take(&mut self, most: usize) -> Result<Option<Value>> {
         let n = self.transform.config().n_frames(self.waiting.len())?.min(most);
         if n == 0 {
@@ -114,7 +114,7 @@ impl Frames {
     }
 }
 
-/// A preset whose values are decibels of power, with 0 for a sine of full scale.
+/// Returns a preset whose values are decibels of power, with 0 for a sine of full scale.
 pub(super) fn decibels(preset: Config) -> Config {
     let mut config = preset;
     let sum: f64 = (0..config.win_length).map(|n| config.window.at(n, config.win_length)).sum();
@@ -131,7 +131,7 @@ pub(super) fn decibels(preset: Config) -> Config {
     config
 }
 
-/// Decibels as a byte.
+/// Returns the decibels as a byte.
 pub(super) fn level(decibels: f32) -> u8 {
     ((decibels - LOWEST_DB as f32) / STEP_DB).round().clamp(0.0, 255.0) as u8
 }

@@ -32,7 +32,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture with the frames and filters of `preset`, of one channel at the preset's rate.
+    /// Creates a picture with the frames and filters of `preset`, of one channel at the preset's rate.
     ///
     /// # Errors
     /// A value of `preset` is out of its bounds.
@@ -41,7 +41,7 @@ impl Picture {
         Ok(Self { frames: Frames::new(preset)?, outline })
     }
 
-    /// A picture of a stream of the given rate.
+    /// Returns a picture of a stream of the given rate.
     ///
     /// # Errors
     /// The rate is too low for the filters.
@@ -64,7 +64,7 @@ impl Picture {
         Ok(messages)
     }
 
-    /// The messages of the rest.
+    /// Returns the messages of the rest.
     ///
     /// # Errors
     /// There were fewer samples than the first frame needs.

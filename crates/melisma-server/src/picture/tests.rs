@@ -20,7 +20,7 @@ fn of_type<'a>(messages: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a
     messages.iter().filter(move |message| message["type"] == kind)
 }
 
-/// The bytes of all frames, of which every message continues the one before it.
+/// The bytes of all frames; every message continues the one before it.
 fn bytes(messages: &[Value], n_mels: usize) -> Vec<u8> {
     let mut all: Vec<u8> = Vec::new();
     for message in of_type(messages, "mel") {

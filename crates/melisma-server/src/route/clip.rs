@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 
 use super::Call;
 use crate::app::App;
-use crate::http::body::{Body, Lost, Pieces, Reply};
+use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
-use crate::http::upload::Upload;
+use crate::http::upload::RequestBody;
 
 /// Pieces of a body, or of an answer, that wait.
 const WAITING: usize = 4;
 
-/// What is made of the file.
+/// The kind of work on the file.
 pub(super) struct Kind {
     /// Its name in status and events.
     pub(super) name: &'static str,
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     kind: Kind,
     work: impl FnOnce(Source, &Texts) -> melisma::Result<()> + Send + 'static,
 ) -> Result<Reply, Failure> {
-    let upload = Upload::new(call.request.into_body(), app.limits.audio_bytes, app.limits.patience);
+    let upload = RequestBody::new(call.request.into_body(), app.limits.audio_bytes, app.limits.stall_timeout);
     let (sender, bytes) = mpsc::channel(WAITING);
     let failure = Arc::<Mutex<Option<Failure>>>::default();
     tokio::spawn(feed(upload, sender, Arc::clone(&failure)));
@@ -70,7 +70,7 @@ pub(super) async fn answer(
     });
     let lost = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the clip was lost");
     let first = made.recv().await.ok_or_else(lost)??;
-    let (pieces, body) = Body::stream(app.limits.patience);
+    let (pieces, body) = Body::stream(app.limits.stall_timeout);
     let answer = Answer { app: Arc::clone(app), id: call.id, start: call.start, kind: kind.name, made, pieces };
     tokio::spawn(answer.send(first));
     let mut reply = Response::new(body);
@@ -79,7 +79,7 @@ pub(super) async fn answer(
 }
 
 /// Passes the body on. Why it fails is written before the channel closes.
-async fn feed(mut upload: Upload, sender: mpsc::Sender<Bytes>, failure: Arc<Mutex<Option<Failure>>>) {
+async fn feed(mut upload: RequestBody, sender: mpsc::Sender<Bytes>, failure: Arc<Mutex<Option<Failure>>>) {
     loop {
         match upload.next().await {
             Ok(Some(bytes)) => {
@@ -119,22 +119,22 @@ impl Read for Source {
     }
 }
 
-/// An answer on its way.
+/// An answer that is being sent.
 struct Answer {
     app: Arc<App>,
     id: String,
     start: Instant,
     kind: &'static str,
     made: mpsc::Receiver<Result<String, Failure>>,
-    pieces: Pieces,
+    pieces: BodySender,
 }
 
 impl Answer {
     async fn send(self, first: String) {
         let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, self.start);
-        let listed = app.streams.list(&id, kind);
+        let open_stream = app.streams.list(&id, kind);
         let reason = self.send_all(first).await;
-        drop(listed);
+        drop(open_stream);
         if reason != "done" {
             app.metrics.dropped(reason);
         }
@@ -143,9 +143,9 @@ impl Answer {
 
     /// Returns how it ended. A fault cuts the answer off; a client that is gone or too slow ends the work.
     async fn send_all(mut self, first: String) -> &'static str {
-        let lost = |lost: Lost| match lost {
-            Lost::Gone => "client_left",
-            Lost::Slow => "slow_client",
+        let lost = |lost: SendError| match lost {
+            SendError::Gone => "client_left",
+            SendError::Slow => "slow_client",
         };
         let mut next = Some(Ok(first));
         while let Some(made) = next {

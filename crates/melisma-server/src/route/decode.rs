@@ -14,7 +14,7 @@ use crate::audio::Format;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
-use crate::http::upload::Upload;
+use crate::http::upload::RequestBody;
 
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
@@ -23,14 +23,14 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     query.finish()?;
     choice.tokens = token_format(call.request.headers())?;
     let (intake, output, layout) = choice.open(app)?;
-    let upload = Upload::new(call.request.into_body(), app.limits.token_bytes, app.limits.patience);
+    let upload = RequestBody::new(call.request.into_body(), app.limits.token_bytes, app.limits.stall_timeout);
     let feed = Feed::start(read(upload, intake));
     let (app, packaging, speed, picture) = (Arc::clone(app), Packaging::Plain, 1.0, None);
     let (id, start, kind) = (call.id, call.start, "decode");
     play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
 }
 
-/// How the body is written, by its media type.
+/// Returns how the body is written, by its media type.
 fn token_format(headers: &HeaderMap) -> Result<tokens::Format, Failure> {
     let media_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     let media_type = media_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_lowercase());
@@ -47,7 +47,7 @@ fn token_format(headers: &HeaderMap) -> Result<tokens::Format, Failure> {
     }
 }
 
-async fn read(mut upload: Upload, mut intake: Intake) -> Result<Ledger, Failure> {
+async fn read(mut upload: RequestBody, mut intake: Intake) -> Result<Ledger, Failure> {
     while let Some(bytes) = upload.next().await? {
         intake.push(&bytes).await?;
     }

@@ -14,13 +14,13 @@ use crate::audio::Layout;
 use crate::batcher::{self, Input, Output};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
-use crate::ledger::Account;
 use crate::metrics::Stage;
+use crate::token_report::TokenReport;
 
 /// The most frames of `chunk`.
 const MAX_CHUNK: usize = 4096;
 
-/// What a client may choose about a stream.
+/// Options of a stream.
 #[derive(Debug)]
 pub(super) struct Choice {
     noise: Noise,
@@ -41,12 +41,12 @@ impl Choice {
         Ok(Self { noise: noise.unwrap_or_default(), chunk: chunk.unwrap_or(1), tokens: Format::Auto })
     }
 
-    /// A stream of a language model's words.
+    /// Returns the options of a stream of speech.
     pub(super) fn speech() -> Self {
         Self { noise: Noise::default(), chunk: 1, tokens: Format::Orpheus }
     }
 
-    /// Why a stream would be refused now.
+    /// Returns why a stream would be refused now.
     pub(super) fn refusal(app: &App) -> Option<Failure> {
         let is_full = |decoder: &&Decoder| decoder.batcher.admission().is_full();
         ready(app).map_or_else(Some, |decoder| Some(decoder).filter(is_full).map(full))
@@ -86,7 +86,7 @@ fn full(decoder: &Decoder) -> Failure {
     Failure::busy("full", format!("{limit} of {limit} streams are in use"))
 }
 
-/// The way of one client's tokens into the batcher.
+/// Feeds one client's tokens to the batcher.
 #[derive(Debug)]
 pub(super) struct Intake {
     app: Arc<App>,
@@ -130,12 +130,12 @@ impl Intake {
         Ok(codes)
     }
 
-    /// The account of the tokens so far.
+    /// Returns the counts of the tokens so far.
     pub(super) fn ledger(&self) -> Ledger {
         self.reader.ledger()
     }
 
-    /// Ends the tokens. Returns the account of them.
+    /// Ends the tokens and returns their counts.
     ///
     /// # Errors
     /// As [`Intake::push`]; there was no whole frame.
@@ -169,9 +169,9 @@ impl Intake {
     }
 }
 
-/// A ledger as it is sent, which is also stored for a while.
+/// Stores the report of a request and returns it as JSON.
 pub(super) fn record(app: &App, id: &str, ledger: Ledger, n_samples: u64) -> Value {
-    let account = Account { ledger, n_samples };
-    app.ledgers.insert(id, account);
-    account.show()
+    let report = TokenReport { ledger, n_samples };
+    app.token_reports.insert(id, report);
+    report.json()
 }

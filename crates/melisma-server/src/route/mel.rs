@@ -27,13 +27,13 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     query.finish()?;
     app.check_open()?;
     let full = || Failure::busy("full", "pictures of other files are being made").and_close();
-    let place = app.pictures.enter().ok_or_else(full)?;
+    let permit = app.pictures.try_acquire().ok_or_else(full)?;
     let sample_rate = preset.sample_rate;
     let mut picture = Picture::new(preset)?;
     let worker = Arc::clone(app);
     let kind = Kind { name: "mel", media_type: "application/x-ndjson" };
     let mut reply = clip::answer(app, call, kind, move |source, texts| {
-        let _place = place;
+        let _permit = permit;
         let mut stream = Stream::live(source, Target::new(sample_rate))?;
         clip::each_block(&worker, &mut stream, sample_rate, |samples| give(texts, &picture.push(samples)?))?;
         give(texts, &picture.finish()?)

@@ -1,4 +1,4 @@
-//! Every route: its method, path, and who may use it.
+//! Every route: its method, its path, and whether it needs a key.
 
 mod clip;
 mod decode;
@@ -10,10 +10,10 @@ mod piece;
 mod plain;
 mod player;
 mod render;
+mod session;
 mod socket;
 mod speech;
 mod synth;
-mod talk;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -116,12 +116,12 @@ pub const ROUTES: &[Route] = &[
 ];
 
 impl Route {
-    /// Whether a request of this method is one for the route. `HEAD` is `GET` where the answer is whole.
+    /// Returns whether a request of this method is one for the route. `HEAD` is `GET` where the answer is whole.
     fn takes(&self, method: &Method) -> bool {
         self.method == method.as_str() || (method == Method::HEAD && self.has_head())
     }
 
-    /// Whether it takes no query. Routes with parameters read them; the page, and the routes that OpenAI's
+    /// Returns whether it takes no query. Routes with parameters read them; the page, and the routes that OpenAI's
     /// clients use, ignore what they do not know.
     fn has_no_query(&self) -> bool {
         use Kind::{Health, Ledger, Metrics, OpenApi, Presets, Ready, Status};
@@ -132,7 +132,7 @@ impl Route {
         self.method == "GET" && !matches!(self.kind, Kind::DecodeSocket | Kind::Synth | Kind::Render(_))
     }
 
-    /// The rest of the path, if it is one of this route.
+    /// Returns the rest of the path, if it is one of this route.
     fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         match self.path.split_once('{') {
             None => (path == self.path).then_some(""),
@@ -141,7 +141,7 @@ impl Route {
     }
 }
 
-/// One request, its checks done.
+/// A request that passed its checks.
 #[derive(Debug)]
 pub struct Call {
     request: Request<Incoming>,
@@ -175,7 +175,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     reply
 }
 
-/// Answers what is no request, or came over a connection too many.
+/// Answers clients whose bytes are not a request, or that exceed the number of connections.
 pub fn refuse(app: &App, failure: &Failure) -> Reply {
     let (id, mut reply) = (app.request_id(), failure.reply());
     finish(reply.headers_mut(), &id, None);
@@ -184,7 +184,7 @@ pub fn refuse(app: &App, failure: &Failure) -> Reply {
     reply
 }
 
-/// A request, which is counted and logged when this is dropped.
+/// Counts and logs a request when it is dropped.
 struct Account<'a> {
     app: &'a App,
     id: &'a str,

@@ -54,7 +54,7 @@ impl Piece {
     }
 }
 
-/// Which of [`VOICES`] a list names.
+/// Returns which of [`VOICES`] a list names.
 fn voices(text: &str) -> Option<[bool; VOICES.len()]> {
     let mut wanted = [false; VOICES.len()];
     for name in text.split(',').filter(|name| !name.is_empty()) {

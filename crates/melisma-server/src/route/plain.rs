@@ -1,4 +1,4 @@
-//! Routes whose answer is there at once.
+//! Routes that answer at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::websocket::{Incoming, Message, Outgoing, Writer, handshake};
 /// The time between two reports of the status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// An answer of the given media type.
+/// Returns an answer of the given media type.
 pub(super) fn reply(media_type: &'static str, bytes: impl Into<hyper::body::Bytes>) -> Reply {
     let mut reply = Response::new(Body::from(bytes));
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -47,29 +47,29 @@ pub(super) fn ready(app: &App) -> Result<Reply, Failure> {
 
 pub(super) fn ledger(app: &App, id: &str) -> Result<Reply, Failure> {
     let missing = || Failure::new(StatusCode::NOT_FOUND, "unknown_request", "no ledger of that request");
-    Ok(json_reply(&app.ledgers.get(id).ok_or_else(missing)?.show()))
+    Ok(json_reply(&app.token_reports.get(id).ok_or_else(missing)?.json()))
 }
 
 pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     let gauge = |name, help, value: usize| Gauge { name, help, value: value as f64 };
     let mut gauges = vec![
-        gauge("connections", "Open connections.", app.connections.taken()),
+        gauge("connections", "Open connections.", app.connections.in_use()),
         gauge("streams", "Open streams.", app.streams.count()),
     ];
-    if let Ok(band) = app.band() {
+    if let Ok(synth_pool) = app.synth_pool() {
         gauges.extend([
-            gauge("synth_streams", "Listeners of live music.", band.admission().taken()),
-            gauge("synth_capacity_streams", "Listeners that can be served.", band.admission().limit()),
+            gauge("synth_streams", "Listeners of live music.", synth_pool.admission().in_use()),
+            gauge("synth_capacity_streams", "Listeners that can be served.", synth_pool.admission().limit()),
         ]);
     }
     if let Ok(decoder) = app.decoder() {
         let places = decoder.batcher.admission();
         gauges.extend([
             gauge("queue_frames", "Frames that wait for their step.", decoder.batcher.queue_depth()),
-            gauge("decode_streams", "Streams that the decoder serves.", places.taken()),
+            gauge("decode_streams", "Streams that the decoder serves.", places.in_use()),
             gauge("decode_capacity_streams", "Streams that the decoder can serve.", places.limit()),
             gauge("encode_queue_frames", "Frames that wait for the encoder.", decoder.encoder.queue_depth()),
-            gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.admission().taken()),
+            gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.admission().in_use()),
         ]);
     }
     if let Some(usage) = gpu_usage(app) {
@@ -92,7 +92,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     Ok(reply("text/plain; version=0.0.4", app.metrics.text(&gauges)))
 }
 
-/// One report, or one each second over a WebSocket.
+/// Returns one report, or one each second over a WebSocket.
 pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Failure> {
     if call.request.method() == Method::HEAD || !handshake::is_asked(call.request.headers()) {
         return Ok(json_reply(&report(app)));
@@ -101,11 +101,11 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
     let upgrade = hyper::upgrade::on(&mut call.request);
     let app = Arc::clone(app);
     tokio::spawn(async move {
-        let _place = call.connection.place;
+        let _permit = call.connection.permit;
         let Ok(upgraded) = upgrade.await else { return };
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let mut incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
-        let outgoing = Outgoing::new(write, app.limits.patience);
+        let outgoing = Outgoing::new(write, app.limits.stall_timeout);
         while !app.is_draining() {
             if outgoing.send(Message::Text(report(&app).to_string())).await.is_err() {
                 return;

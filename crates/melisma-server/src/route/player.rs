@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::intake::record;
-use crate::app::{App, Listed};
+use crate::app::{App, OpenStreamGuard};
 use crate::audio::{Encoder, Format, Layout};
 use crate::batcher::{Block, Output};
-use crate::http::body::{Body, Lost, Pieces, Reply};
+use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
 use crate::http::race::{First, race};
 use crate::metrics::Stage;
@@ -38,7 +38,7 @@ impl Feed {
         Self { task: tokio::spawn(feed) }
     }
 
-    /// The first audio that has bytes, or all of it.
+    /// Returns the first audio that has bytes, or all of it.
     async fn first(&mut self, mut output: Output, player: &mut Player) -> Result<(Encoded, Output), Failure> {
         let mut first = Encoded::default();
         let failed = loop {
@@ -120,12 +120,12 @@ fn event(value: &Value) -> Vec<u8> {
 
 /// Why an answer ended early.
 enum Fault {
-    Client(Lost),
+    Client(SendError),
     Server(Failure),
 }
 
-impl From<Lost> for Fault {
-    fn from(lost: Lost) -> Self {
+impl From<SendError> for Fault {
+    fn from(lost: SendError) -> Self {
         Self::Client(lost)
     }
 }
@@ -136,7 +136,7 @@ impl From<melisma::Error> for Fault {
     }
 }
 
-/// What an answer is made of.
+/// The parts of an answer.
 pub(super) struct Play {
     pub(super) app: Arc<App>,
     pub(super) id: String,
@@ -166,15 +166,15 @@ struct Encoded {
 /// Answers with the first bytes of audio; until then a fault has its own status.
 pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
     let Play { app, id, start, kind, layout, format, packaging, speed, picture } = play;
-    let listed = app.streams.list(&id, kind);
+    let open_stream = app.streams.list(&id, kind);
     let encoder = Encoder::new(format, layout)?;
     let stretch = (speed != 1.0).then(|| Stretch::new(layout, speed)).transpose()?;
-    let (pieces, body) = Body::stream(app.limits.patience);
+    let (pieces, body) = Body::stream(app.limits.stall_timeout);
     let media_type = match packaging {
         Packaging::Plain => format.media_type(),
         Packaging::Events(_) => "text/event-stream",
     };
-    let mut player = Player { app, id, kind, listed, layout, stretch, encoder, packaging, picture, pieces };
+    let mut player = Player { app, id, kind, open_stream, layout, stretch, encoder, packaging, picture, pieces };
     let (first, output) = feed.first(output, &mut player).await?;
     player.app.metrics.first_audio(start.elapsed());
     tokio::spawn(player.play(first, output, feed));
@@ -192,13 +192,13 @@ struct Player {
     app: Arc<App>,
     id: String,
     kind: &'static str,
-    listed: Listed,
+    open_stream: OpenStreamGuard,
     layout: Layout,
     stretch: Option<Stretch>,
     encoder: Encoder,
     packaging: Packaging,
     picture: Option<Picture>,
-    pieces: Pieces,
+    pieces: BodySender,
 }
 
 impl Player {
@@ -207,8 +207,8 @@ impl Player {
         let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, Instant::now());
         let reason = match self.send_all(first, output, feed).await {
             Ok(()) => "done",
-            Err(Fault::Client(Lost::Gone)) => "client_left",
-            Err(Fault::Client(Lost::Slow)) => {
+            Err(Fault::Client(SendError::Gone)) => "client_left",
+            Err(Fault::Client(SendError::Slow)) => {
                 app.metrics.dropped("slow_client");
                 "slow_client"
             }
@@ -228,11 +228,11 @@ impl Player {
         while let Some(encoded) = next {
             is_whole = encoded.is_last;
             n_samples += self.send(encoded).await?;
-            self.listed.sent(seconds(n_samples, self.layout), start);
+            self.open_stream.sent(seconds(n_samples, self.layout), start);
             let block = match race(output.next(), self.pieces.closed()).await {
                 First::A(Ok(block)) => block,
                 First::A(Err(error)) => return Err(self.fail(error.into()).await),
-                First::B(()) => return Err(Lost::Gone.into()),
+                First::B(()) => return Err(SendError::Gone.into()),
             };
             next = block.map(|block| self.encode(block)).transpose()?;
         }
@@ -262,7 +262,7 @@ impl Player {
         Ok(self.pieces.finish(trailers).await?)
     }
 
-    /// Tells a client that can be told why its audio ends; any other answer is cut off.
+    /// Sends the reason as an event where the format has events; aborts any other answer.
     async fn fail(self, failure: Failure) -> Fault {
         if let Some(event) = self.packaging.failure(&failure) {
             // A client that has left does not hear it.
@@ -308,7 +308,7 @@ impl Player {
     }
 }
 
-/// The time that samples play.
+/// Returns the time that samples play.
 pub(super) fn seconds(n_samples: u64, layout: Layout) -> Duration {
     Duration::from_secs_f64(n_samples as f64 / f64::from(layout.sample_rate))
 }

@@ -13,7 +13,7 @@ use super::piece::Piece;
 use super::player::seconds;
 use crate::app::App;
 use crate::audio::{Encoder, Format, Layout};
-use crate::http::body::{Body, Lost, Pieces, Reply};
+use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 
@@ -27,8 +27,8 @@ pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<R
         text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= longest)
     })?;
     query.finish()?;
-    let place = app.renders.enter();
-    let place = place.ok_or_else(|| Failure::busy("full", "other pieces are being rendered"))?;
+    let permit = app.renders.try_acquire();
+    let permit = permit.ok_or_else(|| Failure::busy("full", "other pieces are being rendered"))?;
     let length_s = length.unwrap_or(DEFAULT_SECONDS);
     let score = compose(&style, seed, length_s)?;
     let n_samples = (length_s * f64::from(sample_rate)).round().max(1.0) as u64;
@@ -39,15 +39,15 @@ pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<R
         Format::Wav => Encoder::sized(layout, n_samples)?,
         _ => Encoder::new(format, layout)?,
     };
-    let (pieces, body) = Body::stream(app.limits.patience);
+    let (pieces, body) = Body::stream(app.limits.stall_timeout);
     let app = Arc::clone(app);
     tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         // A client that leaves ends the rendering; a fault cuts the answer off.
         match render(performance, encoder, pieces) {
             Ok(n_samples) => app.metrics.audio(seconds(n_samples, layout)),
-            Err(Stop::Client(Lost::Slow)) => app.metrics.dropped("slow_client"),
-            Err(Stop::Client(Lost::Gone)) => app.metrics.dropped("client_left"),
+            Err(Stop::Client(SendError::Slow)) => app.metrics.dropped("slow_client"),
+            Err(Stop::Client(SendError::Gone)) => app.metrics.dropped("client_left"),
             Err(Stop::Fault) => app.metrics.dropped("fault"),
         }
     });
@@ -61,12 +61,12 @@ pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<R
 
 /// Why a render ends early.
 enum Stop {
-    Client(Lost),
+    Client(SendError),
     Fault,
 }
 
-impl From<Lost> for Stop {
-    fn from(lost: Lost) -> Self {
+impl From<SendError> for Stop {
+    fn from(lost: SendError) -> Self {
         Self::Client(lost)
     }
 }
@@ -78,7 +78,7 @@ impl From<melisma::Error> for Stop {
 }
 
 /// Renders on a thread of its own. Returns the samples per channel.
-fn render(mut performance: Performance, mut encoder: Encoder, pieces: Pieces) -> Result<u64, Stop> {
+fn render(mut performance: Performance, mut encoder: Encoder, pieces: BodySender) -> Result<u64, Stop> {
     let (handle, mut n_samples) = (Handle::current(), 0);
     while let Some(block) = performance.next_block(None)? {
         let samples: Vec<f32> = block.left.iter().zip(block.right).flat_map(|(left, right)| [*left, *right]).collect();

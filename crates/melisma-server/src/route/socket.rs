@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Call;
 use super::intake::{Choice, Intake, record};
 use super::player::seconds;
-use super::talk::{Ear, Fault, Talk};
+use super::session::{Fault, MessageReceiver, Session};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};
 use crate::batcher::Output;
@@ -43,36 +43,36 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let app = Arc::clone(app);
     tokio::spawn(async move {
         // Until the upgrade is done, the stream waits in the batcher.
-        let Some((talk, ear)) = Talk::begin(app, call).await else { return };
-        let client = Client { talk, layout, format, ledger: Mutex::new(None) };
-        let ended = match race(client.listen(ear, intake), client.play(output, picture)).await {
+        let Some((session, receiver)) = Session::begin(app, call).await else { return };
+        let client = Client { session, layout, format, ledger: Mutex::new(None) };
+        let ended = match race(client.listen(receiver, intake), client.play(output, picture)).await {
             First::A(fault) => Err(fault),
             First::B(played) => played,
         };
-        client.talk.end("decode", ended).await;
+        client.session.end("decode", ended).await;
     });
     Ok(accepted)
 }
 
 /// One client's stream.
 struct Client {
-    talk: Talk,
+    session: Session,
     layout: Layout,
     format: SampleFormat,
-    /// The account of the tokens, once they have ended.
+    /// The counts of the tokens, once they have ended.
     ledger: Mutex<Option<Ledger>>,
 }
 
 impl Client {
-    /// Reads tokens until the client says that they end, and then only signs of life.
-    async fn listen(&self, mut ear: Ear, intake: Intake) -> Fault {
+    /// Reads tokens until the client ends them, and then only pings and pongs.
+    async fn listen(&self, mut receiver: MessageReceiver, intake: Intake) -> Fault {
         let mut intake = Some(intake);
         loop {
-            let heard = match self.talk.hear(&mut ear).await {
+            let received = match self.session.next_text(&mut receiver).await {
                 Ok(text) => self.take(&text, &mut intake).await,
                 Err(fault) => Err(fault),
             };
-            if let Err(fault) = heard {
+            if let Err(fault) = received {
                 return fault;
             }
         }
@@ -102,9 +102,9 @@ impl Client {
     }
 
     async fn play(&self, mut output: Output, mut picture: Option<Picture>) -> Result<(), Fault> {
-        let Talk { app, id, start, .. } = &self.talk;
-        let listed = app.streams.list(id, "decode");
-        self.talk.say(&block::start(self.format, self.layout)).await?;
+        let Session { app, id, start, .. } = &self.session;
+        let open_stream = app.streams.list(id, "decode");
+        self.session.send_json(&block::start(self.format, self.layout)).await?;
         let mut encoder = Encoder::samples(self.format, self.layout)?;
         let (mut position, mut is_whole) = (0, false);
         while let Some(next) = output.next().await? {
@@ -114,11 +114,11 @@ impl Client {
             let sending = Instant::now();
             let bytes = encoder.push(&next.content)?;
             let head = block::Head { position, n_samples: next.content.len(), is_last: next.is_last };
-            self.talk.send(Message::Binary(head.with(self.format, &bytes))).await?;
+            self.session.send(Message::Binary(head.with(self.format, &bytes))).await?;
             app.metrics.stage(Stage::Send, sending.elapsed());
             app.metrics.audio(seconds(next.content.len() as u64, self.layout));
             position += next.content.len() as u64;
-            listed.sent(seconds(position, self.layout), *start);
+            open_stream.sent(seconds(position, self.layout), *start);
             is_whole = next.is_last;
             let drawn = picture.as_mut().map(|picture| picture.push(&next.content)).transpose()?;
             self.show(drawn.unwrap_or_default()).await?;
@@ -131,19 +131,19 @@ impl Client {
         self.show(picture.map(Picture::finish).transpose()?.unwrap_or_default()).await?;
         let mut message = record(app, id, ledger, position);
         message["type"] = "ledger".into();
-        self.talk.say(&message).await
+        self.session.send_json(&message).await
     }
 
     /// Sends messages of a picture.
     async fn show(&self, messages: Vec<Value>) -> Result<(), Fault> {
         for message in messages {
-            self.talk.say(&message).await?;
+            self.session.send_json(&message).await?;
         }
         Ok(())
     }
 }
 
-/// The type of a message that is not tokens: an object with a text `type`.
+/// Returns the type of a message that is not tokens: an object with a text `type`.
 fn control(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;

@@ -16,10 +16,10 @@ use crate::app::App;
 use crate::batcher;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
-use crate::http::upload::Upload;
+use crate::http::upload::RequestBody;
 use crate::picture::Picture;
-use crate::speech::{Repeats, Request, StreamFormat};
-use crate::upstream::{Limits, Said, Talk, Words, fault};
+use crate::speech::{CycleDetector, Request, StreamFormat};
+use crate::upstream::{CompletionEvent, CompletionStream, Limits, PromptVars, fault};
 
 /// OpenAI's clients try again unless this says no.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -27,15 +27,15 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
     check_type(call.request.headers())?;
-    let upload = Upload::new(call.request.into_body(), app.limits.speech_bytes, app.limits.patience);
+    let upload = RequestBody::new(call.request.into_body(), app.limits.speech_bytes, app.limits.stall_timeout);
     let request = Request::read(&upload.whole().await?, upstream)?;
     let (intake, output, layout) = Choice::speech().open(app)?;
-    let words = Words { text: "", voice: &request.voice, instructions: &request.instructions };
+    let vars = PromptVars { text: "", voice: &request.voice, instructions: &request.instructions };
     let speaker = Speaker {
         app: Arc::clone(app),
         id: call.id.clone(),
         start: call.start,
-        talk: upstream.say(&request.pieces, words),
+        completions: upstream.complete(&request.pieces, vars),
         intake,
         limits: upstream.limits(),
         prompt_tokens: Arc::default(),
@@ -72,7 +72,7 @@ struct Speaker {
     app: Arc<App>,
     id: String,
     start: Instant,
-    talk: Talk,
+    completions: CompletionStream,
     intake: Intake,
     limits: Limits,
     prompt_tokens: Arc<AtomicU64>,
@@ -90,22 +90,22 @@ impl Speaker {
     }
 
     async fn feed(mut self) -> Result<Ledger, Failure> {
-        let mut watch = Watch::new(&self.app, self.limits)?;
+        let mut detector = RunawayDetector::new(&self.app, self.limits)?;
         let mut has_begun = false;
-        while let Some(said) = self.talk.next().await? {
+        while let Some(said) = self.completions.next().await? {
             match said {
-                Said::Text(text) => {
+                CompletionEvent::Text(text) => {
                     if !std::mem::replace(&mut has_begun, true) {
                         self.app.metrics.first_token(self.start.elapsed());
                     }
                     let codes = self.intake.push(text.as_bytes()).await.map_err(blame)?;
-                    watch.text(text.len(), codes.n_frames(), self.intake.ledger().seen())?;
-                    watch.frames(codes.frames().chunks(1).map(|frame| frame.as_slice()))?;
+                    detector.text(text.len(), codes.n_frames(), self.intake.ledger().seen())?;
+                    detector.frames(codes.frames().chunks(1).map(|frame| frame.as_slice()))?;
                 }
-                Said::End { prompt_tokens } => {
+                CompletionEvent::End { prompt_tokens } => {
                     let so_far = self.prompt_tokens.load(Relaxed);
                     self.prompt_tokens.store(so_far.saturating_add(prompt_tokens), Relaxed);
-                    watch.end(self.intake.ledger().seen())?;
+                    detector.end(self.intake.ledger().seen())?;
                 }
             }
         }
@@ -113,13 +113,13 @@ impl Speaker {
     }
 }
 
-/// How an input ended, which is counted and logged when this is dropped.
+/// The outcome of an input, counted and logged when it is dropped.
 struct Outcome {
     app: Arc<App>,
     id: String,
     start: Instant,
     name: &'static str,
-    /// The upstream's words.
+    /// The message of the upstream.
     detail: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Drop for Outcome {
     fn drop(&mut self) {
         let Self { app, id, start, name, detail } = self;
         app.metrics.upstream(name);
-        let detail = app.upstream.as_ref().zip(detail.as_deref()).map(|(upstream, said)| upstream.discreet(said));
+        let detail = app.upstream.as_ref().zip(detail.as_deref()).map(|(upstream, said)| upstream.redacted(said));
         let seconds = start.elapsed().as_secs_f64();
         app.log.event(
             json!({"event": "upstream", "request_id": id, "outcome": name, "detail": detail, "seconds": seconds}),
@@ -135,7 +135,7 @@ impl Drop for Outcome {
     }
 }
 
-/// Tokens that do not fit the decoder are the upstream's fault, not the client's.
+/// Returns the tokens that do not fit the decoder are the upstream's fault, not the client's.
 fn blame(failure: Failure) -> Failure {
     match failure.status.is_client_error() {
         true => fault::garbage("its tokens do not fit the codec")
@@ -144,10 +144,10 @@ fn blame(failure: Failure) -> Failure {
     }
 }
 
-/// Looks for a model that never ends, says nothing, or repeats itself.
-struct Watch {
+/// Detects a model that never ends, sends no audio, or repeats itself.
+struct RunawayDetector {
     limits: Limits,
-    repeats: Repeats,
+    repeats: CycleDetector,
     /// Tokens before the current piece.
     n_before: u64,
     /// Bytes since the last frame.
@@ -155,10 +155,10 @@ struct Watch {
     has_frames: bool,
 }
 
-impl Watch {
+impl RunawayDetector {
     fn new(app: &App, limits: Limits) -> Result<Self, Failure> {
         let period = batcher::period(app.decoder()?.model.config());
-        let repeats = Repeats::new((limits.repeat_s / period.as_secs_f64()).ceil() as usize);
+        let repeats = CycleDetector::new((limits.repeat_s / period.as_secs_f64()).ceil() as usize);
         Ok(Self { limits, repeats, n_before: 0, n_frameless: 0, has_frames: false })
     }
 
@@ -182,7 +182,7 @@ impl Watch {
         }
     }
 
-    /// A piece has ended.
+    /// Notes the end of a piece.
     fn end(&mut self, n_tokens: u64) -> Result<(), Failure> {
         self.n_before = n_tokens;
         match std::mem::take(&mut self.has_frames) {

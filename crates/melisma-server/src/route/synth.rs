@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::Call;
 use super::piece::Piece;
 use super::player::seconds;
-use super::talk::{Ear, Fault, Talk};
+use super::session::{Fault, MessageReceiver, Session};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};
 use crate::block;
@@ -22,7 +22,7 @@ use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::http::race::{First, race};
-use crate::live::{BLOCK, Lead, Pace, Played};
+use crate::live::{BLOCK, Lead, PlaybackOptions, RenderedBlock};
 use crate::websocket::{Message, handshake};
 
 /// Names of a listener's notes; lower ones belong to the composer.
@@ -38,10 +38,10 @@ const MAX_NOTE_SECONDS: f64 = 600.0;
 const AHEAD_MS: std::ops::RangeInclusive<u32> = 10..=500;
 const DEFAULT_AHEAD_MS: u32 = 100;
 
-/// What a listener says.
+/// A message of a listener.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Ask {
+enum ListenerMessage {
     Set { parameter: Parameter, value: f32 },
     Note { instrument: Instrument, key: u8, velocity: f32, duration: f64 },
     NoteOn { instrument: Instrument, key: u8, velocity: f32 },
@@ -50,7 +50,7 @@ enum Ask {
     Stop {},
 }
 
-/// Joins the band, and then opens the WebSocket: a listener that is refused sees a plain status. So does
+/// Joins the pool, and then opens the WebSocket: a listener that is refused sees a plain status. So does
 /// a plain request, because browsers do not tell pages why a WebSocket was refused.
 pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
@@ -60,30 +60,30 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     query.finish()?;
     app.check_open()?;
     let (music, remote) = Endless::new(style, seed, EngineConfig::default().with_sample_rate(sample_rate))?;
-    let band = app.band()?;
-    let is_full = band.admission().is_full();
-    let limit = band.admission().limit();
-    let full = || Failure::busy("full", format!("{limit} of {limit} places for listeners are taken"));
+    let synth_pool = app.synth_pool()?;
+    let is_full = synth_pool.admission().is_full();
+    let limit = synth_pool.admission().limit();
+    let full = || Failure::busy("full", format!("all {limit} listener slots are in use"));
     let accepted = handshake::accept(&call.request).map_err(|plain| if is_full { full() } else { plain })?;
     let lead = Lead::new(Duration::from_millis(ahead_ms.unwrap_or(DEFAULT_AHEAD_MS).into()));
-    let blocks = band.join(music, Pace { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
+    let blocks = synth_pool.join(music, PlaybackOptions { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
     let app = Arc::clone(app);
     tokio::spawn(async move {
-        let Some((talk, ear)) = Talk::begin(app, call).await else { return };
+        let Some((session, receiver)) = Session::begin(app, call).await else { return };
         let layout = Layout::new(sample_rate, 2);
-        let listener = Listener { talk, remote, lead, layout, format, n_timed: Arc::default() };
+        let listener = Listener { session, remote, lead, layout, format, n_timed: Arc::default() };
         let (stop, stopped) = oneshot::channel();
-        let ended = match race(listener.listen(ear, stop), listener.play(blocks, stopped)).await {
+        let ended = match race(listener.listen(receiver, stop), listener.play(blocks, stopped)).await {
             First::A(fault) => Err(fault),
             First::B(played) => played,
         };
-        listener.talk.end("synth", ended).await;
+        listener.session.end("synth", ended).await;
     });
     Ok(accepted)
 }
 
 struct Listener {
-    talk: Talk,
+    session: Session,
     remote: Remote,
     lead: Lead,
     layout: Layout,
@@ -93,47 +93,47 @@ struct Listener {
 }
 
 impl Listener {
-    /// Obeys the listener; `stop` is sent when it asks for the end.
-    async fn listen(&self, mut ear: Ear, stop: oneshot::Sender<()>) -> Fault {
+    /// Handles the messages of the listener; sends `stop` when it asks for the end.
+    async fn listen(&self, mut receiver: MessageReceiver, stop: oneshot::Sender<()>) -> Fault {
         let (mut stop, mut n_notes) = (Some(stop), 0);
         loop {
-            let heard = match self.talk.hear(&mut ear).await {
-                Ok(text) => self.obey(&text, &mut n_notes),
+            let received = match self.session.next_text(&mut receiver).await {
+                Ok(text) => self.handle(&text, &mut n_notes),
                 Err(fault) => Err(fault),
             };
-            match heard {
-                Ok(Next::Play) => {}
+            match received {
+                Ok(AfterMessage::Play) => {}
                 // The player may have ended already.
-                Ok(Next::Stop) => drop(stop.take().map(|stop| stop.send(()))),
+                Ok(AfterMessage::Stop) => drop(stop.take().map(|stop| stop.send(()))),
                 Err(fault) => return fault,
             }
         }
     }
 
-    fn obey(&self, text: &str, n_notes: &mut u64) -> Result<Next, Fault> {
-        let ask: Ask = serde_json::from_str(text)
+    fn handle(&self, text: &str, n_notes: &mut u64) -> Result<AfterMessage, Fault> {
+        let message: ListenerMessage = serde_json::from_str(text)
             .map_err(|error| Failure::invalid("invalid_message", format!("the message is not understood: {error}")))?;
         let held = |instrument: Instrument, key: u8| FIRST_NAME + 128 * instrument as u64 + u64::from(key);
         let start =
             |note, instrument, key, velocity| Action::Start { note, instrument, channel: 0, key, velocity, pan: 0.0 };
-        match ask {
-            Ask::Stop {} => return Ok(Next::Stop),
-            Ask::Ahead { milliseconds } if AHEAD_MS.contains(&milliseconds) => {
+        match message {
+            ListenerMessage::Stop {} => return Ok(AfterMessage::Stop),
+            ListenerMessage::Ahead { milliseconds } if AHEAD_MS.contains(&milliseconds) => {
                 self.lead.set(Duration::from_millis(milliseconds.into()));
             }
-            Ask::Ahead { milliseconds } => {
+            ListenerMessage::Ahead { milliseconds } => {
                 let (least, most) = AHEAD_MS.into_inner();
                 let message = format!("{milliseconds} ms ahead; at least {least} and at most {most}");
                 return Err(Failure::invalid("invalid_value", message).into());
             }
-            Ask::Set { parameter, value } => self.remote.send(Action::Set { parameter, value })?,
-            Ask::NoteOn { instrument, key, velocity } => {
+            ListenerMessage::Set { parameter, value } => self.remote.send(Action::Set { parameter, value })?,
+            ListenerMessage::NoteOn { instrument, key, velocity } => {
                 self.remote.send(start(held(instrument, key), instrument, key, velocity))?;
             }
-            Ask::NoteOff { instrument, key } => {
+            ListenerMessage::NoteOff { instrument, key } => {
                 self.remote.send(Action::Release { note: held(instrument, key) })?;
             }
-            Ask::Note { instrument, key, velocity, duration } => {
+            ListenerMessage::Note { instrument, key, velocity, duration } => {
                 if !(duration > 0.0 && duration <= MAX_NOTE_SECONDS) {
                     let message = format!("a note of {duration} s; more than 0 and at most {MAX_NOTE_SECONDS}");
                     return Err(Failure::invalid("invalid_value", message).into());
@@ -144,7 +144,7 @@ impl Listener {
                 self.release(note, Duration::from_secs_f64(duration))?;
             }
         }
-        Ok(Next::Play)
+        Ok(AfterMessage::Play)
     }
 
     /// Releases a note after its duration.
@@ -163,10 +163,14 @@ impl Listener {
         Ok(())
     }
 
-    async fn play(&self, mut blocks: mpsc::Receiver<Played>, stopped: oneshot::Receiver<()>) -> Result<(), Fault> {
-        let Talk { app, id, start, .. } = &self.talk;
-        let listed = app.streams.list(id, "synth");
-        self.talk.say(&block::start(self.format, self.layout)).await?;
+    async fn play(
+        &self,
+        mut blocks: mpsc::Receiver<RenderedBlock>,
+        stopped: oneshot::Receiver<()>,
+    ) -> Result<(), Fault> {
+        let Session { app, id, start, .. } = &self.session;
+        let open_stream = app.streams.list(id, "synth");
+        self.session.send_json(&block::start(self.format, self.layout)).await?;
         let mut encoder = Encoder::samples(self.format, self.layout)?;
         let mut stopped = stopped;
         while let Some(played) = blocks.recv().await {
@@ -174,21 +178,21 @@ impl Listener {
                 return Err(Fault::Draining);
             }
             if !played.notes.is_empty() {
-                self.talk.say(&notes(&played)).await?;
+                self.session.send_json(&notes(&played)).await?;
             }
             let is_last = stopped.try_recv().is_ok();
             let n_samples = played.samples.len() / 2;
             let head = block::Head { position: played.position, n_samples, is_last };
             let bytes = encoder.push(&played.samples)?;
-            self.talk.send(Message::Binary(head.with(self.format, &bytes))).await?;
+            self.session.send(Message::Binary(head.with(self.format, &bytes))).await?;
             app.metrics.late(played.due);
             app.metrics.audio(BLOCK);
-            listed.sent(seconds(played.position + n_samples as u64, self.layout), *start);
+            open_stream.sent(seconds(played.position + n_samples as u64, self.layout), *start);
             if let Some(level) = played.level {
                 let end = played.position + n_samples as u64;
                 let (peak, loudness) = (level.peak_dbtp, level.momentary_lufs);
                 let message = json!({"type": "level", "sample": end, "peak_dbtp": peak, "momentary_lufs": loudness});
-                self.talk.say(&message).await?;
+                self.session.send_json(&message).await?;
             }
             if is_last {
                 return Ok(());
@@ -198,13 +202,13 @@ impl Listener {
     }
 }
 
-/// What follows a message.
-enum Next {
+/// How to continue after a message.
+enum AfterMessage {
     Play,
     Stop,
 }
 
-fn notes(played: &Played) -> Value {
+fn notes(played: &RenderedBlock) -> Value {
     let one = |(name, note): &(u64, melisma::synth::PlacedNote)| {
         json!({
             "id": name,

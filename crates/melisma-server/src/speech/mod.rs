@@ -1,6 +1,6 @@
 //! Text to speech: what clients ask for, cut into pieces that the language model can speak.
 
-mod repeat;
+mod cycle;
 mod request;
 mod sentence;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::upstream::Upstream;
 
-pub(crate) use repeat::Repeats;
+pub(crate) use cycle::CycleDetector;
 pub(crate) use request::{Request, StreamFormat};
 
 /// The names of the default model, its own last.

@@ -24,7 +24,7 @@ pub(crate) enum StreamFormat {
     Events,
 }
 
-/// What a client wants spoken.
+/// A request for speech.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
     /// The input, cut at sentences.
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// A text of at most [`MAX_CHARS`] characters.
+/// Returns a text of at most [`MAX_CHARS`] characters.
 fn text(fields: &Map<String, Value>, name: &str) -> Result<String, Failure> {
     let missing = || Failure::parameter(name, format!("`{name}` is missing, or not a text"));
     let text = fields.get(name).and_then(Value::as_str).ok_or_else(missing)?;

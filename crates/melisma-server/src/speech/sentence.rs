@@ -42,7 +42,7 @@ pub(super) fn cut(text: &str, max_chars: usize) -> Vec<String> {
     pieces
 }
 
-/// How many of `parts` make the next piece.
+/// Returns how many of `parts` make the next piece.
 fn fitting(parts: &[Part<'_>], max_chars: usize) -> usize {
     let mut n_chars = 0;
     let fits = |(index, part): &(usize, &Part<'_>)| {
@@ -90,7 +90,7 @@ fn parts(text: &str, max_chars: usize) -> Vec<Part<'_>> {
     parts
 }
 
-/// The bytes of a word up to where a piece may end.
+/// Returns the bytes of a word up to where a piece may end.
 fn part_len(word: &str, max_chars: usize) -> usize {
     let longest = word.char_indices().nth(max_chars).map_or(word.len(), |(index, _)| index);
     let Some(mark) = word[..longest].find(UNSPACED) else { return longest };
@@ -109,7 +109,7 @@ fn end(part: &str) -> End {
     }
 }
 
-/// Whether a word before a full stop is an abbreviation or an initial.
+/// Returns whether a word before a full stop is an abbreviation or an initial.
 fn is_short(word: &str) -> bool {
     let word = word.trim_start_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
     let mut letters = word.chars();

@@ -61,7 +61,7 @@ impl Address {
         Ok(Self { scheme, host, port, authority: authority.as_str().to_owned(), prefix })
     }
 
-    /// The path of a route such as `/v1/completions`.
+    /// Returns the path of a route such as `/v1/completions`.
     pub(super) fn path(&self, route: &str) -> String {
         format!("{}{route}", self.prefix)
     }

@@ -85,7 +85,7 @@ impl Answer {
         })
     }
 
-    /// The next text, or `None` after the last one.
+    /// Returns the next text, or `None` after the last one.
     ///
     /// # Errors
     /// The stream breaks off, had too many tokens, or is not a stream of completions.
@@ -135,7 +135,7 @@ impl Answer {
         }
     }
 
-    /// Tokens of the prompt, where the upstream told.
+    /// Returns the number of prompt tokens, if the upstream reports it.
     pub(super) fn prompt_tokens(&self) -> u64 {
         self.prompt_tokens
     }
@@ -196,7 +196,7 @@ async fn check(answer: Response<Incoming>) -> Result<Response<Incoming>, Failure
     }
 }
 
-/// The beginning of an answer that says what is wrong.
+/// Returns the beginning of an answer that says what is wrong.
 async fn excerpt(mut body: Incoming) -> String {
     let mut bytes = Vec::new();
     let reading = async {

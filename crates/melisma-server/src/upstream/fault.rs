@@ -1,4 +1,4 @@
-//! How requests to the upstream fail, as clients see it. The upstream's own words go to the events only.
+//! Failures of the upstream as clients see them. The upstream's own message goes to the log only.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn bad(code: &'static str, message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::BAD_GATEWAY, code, message)
 }
 
-/// Nobody answers at its address.
+/// The address does not answer.
 pub(super) fn unreachable(why: impl ToString) -> Failure {
     bad("upstream_unreachable", "the voice model cannot be reached").with_detail(why.to_string())
 }
@@ -25,7 +25,7 @@ pub(super) fn redirect(status: StatusCode) -> Failure {
     bad("upstream_redirect", format!("the voice model answered with the redirect {}", status.as_u16()))
 }
 
-/// Any other status than 200.
+/// Returns any other status than 200.
 pub(super) fn status(status: StatusCode) -> Failure {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -35,7 +35,7 @@ pub(super) fn status(status: StatusCode) -> Failure {
     }
 }
 
-/// An error message within the stream, or a completion that did not end as it should.
+/// Returns an error message within the stream, or a completion that did not end as it should.
 pub(super) fn failed(why: impl ToString) -> Failure {
     bad("upstream_status", "the voice model reported an error").with_detail(why.to_string())
 }
@@ -46,12 +46,12 @@ pub(super) fn slow(limit: Duration) -> Failure {
     Failure::new(StatusCode::GATEWAY_TIMEOUT, "upstream_slow", message)
 }
 
-/// The stream ended before its end.
+/// Returns the stream ended before its end.
 pub(super) fn broken() -> Failure {
     bad("upstream_broken", "the voice model broke off")
 }
 
-/// Bytes that are not a stream of completions.
+/// Returns the bytes that are not a stream of completions.
 pub(crate) fn garbage(what: &str) -> Failure {
     bad("upstream_garbage", format!("the voice model's answer is not a stream of completions: {what}"))
 }
@@ -66,13 +66,13 @@ pub(crate) fn endless(max_tokens: u64) -> Failure {
     bad("upstream_endless", format!("the voice model did not end within {max_tokens} tokens"))
 }
 
-/// The upstream ended a piece because of its length; its own limit may be lower than `max_tokens`.
+/// Returns the upstream ended a piece because of its length; its own limit may be lower than `max_tokens`.
 pub(super) fn cut_short(max_tokens: u64) -> Failure {
     let message = format!("the voice model reached its limit of tokens, at most {max_tokens}, before its end");
     bad("upstream_endless", message)
 }
 
-/// The same audio over and over.
+/// Returns the same audio over and over.
 pub(crate) fn repeats(seconds: f64) -> Failure {
     bad("upstream_repeats", format!("the voice model repeated itself for {seconds} s"))
 }

@@ -1,23 +1,23 @@
 //! The language model behind `/v1/audio/speech`: a client of streaming completions.
 //!
-//! [`Upstream::say`] sends the pieces of a text one after the other, the next one while the current one
-//! is spoken, and hands out the model's words, with the audio tokens in them, while they arrive. Every
+//! [`Upstream::complete`] sends the pieces of a text one after the other, the next one while the current one
+//! is spoken, and hands out the model's text, with the audio tokens in it, while it arrives. Every
 //! line, wait and answer is bounded.
 //!
 //! # Why no HTTP client library?
 //!
 //! Hyper is here for the server. A connection for each request, without redirects, proxies, cookies or
-//! pools, is a page of code.
+//! pools, takes about 300 lines.
 
 mod address;
 pub mod completion;
+mod completion_stream;
 mod config;
 mod connection;
 pub mod event;
 pub(crate) mod fault;
 mod settings;
 mod stop;
-mod talk;
 mod template;
 mod tls;
 
@@ -30,11 +30,11 @@ use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
 
 use address::{Address, Scheme};
+pub use completion_stream::{CompletionEvent, CompletionStream};
 pub use config::{Api, Config};
 use connection::MAX_EXCERPT_BYTES;
 pub use settings::Settings;
-pub use talk::{Said, Talk};
-pub use template::{Template, Words, clean};
+pub use template::{PromptVars, Template, clean};
 
 use crate::key;
 
@@ -103,32 +103,32 @@ impl Upstream {
         Ok(Self { address, tls, authorization, settings })
     }
 
-    /// The model's voices, the default one first.
+    /// Returns the model's voices, the default one first.
     pub fn voices(&self) -> &[String] {
         &self.settings.voices
     }
 
-    /// Bounds.
+    /// Limits on the clients.
     pub fn limits(&self) -> Limits {
         self.settings.limits
     }
 
-    /// Speaks `texts`, which are pieces of one text, as `words` says.
-    pub fn say(self: &Arc<Self>, texts: &[String], words: Words<'_>) -> Talk {
-        let bodies = texts.iter().map(|text| self.body(Words { text, ..words })).collect();
-        Talk::new(Arc::clone(self), bodies)
+    /// Speaks `texts`, which are pieces of one text, as `vars` says.
+    pub fn complete(self: &Arc<Self>, texts: &[String], vars: PromptVars<'_>) -> CompletionStream {
+        let bodies = texts.iter().map(|text| self.body(PromptVars { text, ..vars })).collect();
+        CompletionStream::new(Arc::clone(self), bodies)
     }
 
-    /// The request for one piece.
-    fn body(&self, words: Words<'_>) -> String {
+    /// Returns the request for one piece.
+    fn body(&self, vars: PromptVars<'_>) -> String {
         let Settings { api, model, template, stop, fields, limits, .. } = &self.settings;
-        let prompt = template.prompt(words);
+        let prompt = template.prompt(vars);
         let mut body = fields.clone();
         let mut set = |key: &str, value: Value| body.insert(key.to_owned(), value);
         match api {
             Api::Completions => set("prompt", prompt.into()),
             Api::Chat => {
-                let system = (!words.instructions.is_empty()).then_some(("system", words.instructions));
+                let system = (!vars.instructions.is_empty()).then_some(("system", vars.instructions));
                 let messages = system.into_iter().chain([("user", &*prompt)]);
                 set("messages", messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
             }
@@ -145,8 +145,8 @@ impl Upstream {
         Value::Object(body).to_string()
     }
 
-    /// The beginning of what the upstream said, without its key.
-    pub(crate) fn discreet(&self, said: &str) -> String {
+    /// Returns the beginning of `said` without the key.
+    pub(crate) fn redacted(&self, said: &str) -> String {
         let said = &said[..said.floor_char_boundary(MAX_EXCERPT_BYTES)];
         let header = self.authorization.as_ref().and_then(|value| value.to_str().ok());
         let key = header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default();

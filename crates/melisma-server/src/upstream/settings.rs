@@ -28,15 +28,15 @@ pub struct Settings {
     pub stop: String,
     /// Further fields of the request.
     pub fields: Map<String, Value>,
-    /// Bounds.
+    /// Limits on the clients.
     pub limits: Limits,
 }
 
 impl Settings {
-    /// The upstream at `url`, as `config` describes it.
+    /// Creates the settings of the upstream at `url`, as `config` describes it.
     ///
     /// # Errors
-    /// The template has no place for the text, the fields are not a JSON object, or there are no
+    /// The template has no `{text}`, the fields are not a JSON object, or there are no
     /// tokens.
     pub fn new(url: &str, config: &Config) -> Result<Self> {
         let api = config.api.value;

@@ -16,58 +16,58 @@ const CHAT: &str = "{voice}: {text}";
 /// The first characters of tokens that users may not write.
 const CUSTOM: &str = "<custom_token_";
 
-/// A prompt with places for what is spoken.
+/// A prompt with variables for the text, the voice and the instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
 }
 
-/// What is spoken, and how.
+/// Values of the template's variables.
 #[derive(Debug, Clone, Copy)]
-pub struct Words<'a> {
+pub struct PromptVars<'a> {
     /// The text.
     pub text: &'a str,
     /// One of the model's voices.
     pub voice: &'a str,
-    /// How to speak; empty if nothing was said about it.
+    /// How to speak; may be empty.
     pub instructions: &'a str,
 }
 
 impl Template {
-    /// The template `orpheus`, or one with `{text}` in it, and perhaps `{voice}` and `{instructions}`.
+    /// Creates the template `orpheus`, or one with `{text}` in it, and perhaps `{voice}` and `{instructions}`.
     ///
     /// # Errors
-    /// There is no `{text}`.
+    /// The template has no `{text}`.
     pub fn new(text: &str, api: Api) -> Result<Self> {
         let text = match (text, api) {
             (ORPHEUS, Api::Completions) => COMPLETION,
             (ORPHEUS, Api::Chat) => CHAT,
             _ if text.contains("{text}") => text,
             _ => {
-                return Err(Error::invalid("the template has no place for the text")
+                return Err(Error::invalid("the template has no `{text}`")
                     .with_hint("write `orpheus`, or a text with {text}, {voice} and {instructions}"));
             }
         };
         Ok(Self { text: text.to_owned() })
     }
 
-    /// The prompt. Words that look like places are not replaced, and no words make a token of the model,
-    /// neither together nor with the template around them.
-    pub(super) fn prompt(&self, words: Words<'_>) -> String {
-        let places = [("{text}", words.text), ("{voice}", words.voice), ("{instructions}", words.instructions)];
-        let (mut prompt, mut rest) = (Clean::default(), &*self.text);
+    /// Builds the prompt. Values that look like variables are not expanded, and no value can form a token of
+    /// the model, neither with another value nor with the template around it.
+    pub(super) fn prompt(&self, vars: PromptVars<'_>) -> String {
+        let variables = [("{text}", vars.text), ("{voice}", vars.voice), ("{instructions}", vars.instructions)];
+        let (mut prompt, mut rest) = (SanitizedText::default(), &*self.text);
         while let Some(start) = rest.find('{') {
             let (before, from) = rest.split_at(start);
-            prompt.push(before, Author::Template);
-            let place = places.iter().find(|(place, _)| from.starts_with(place));
-            let len = place.map_or(1, |(place, _)| place.len());
-            match place {
-                Some((_, value)) => prompt.push(value, Author::User),
-                None => prompt.push("{", Author::Template),
+            prompt.push(before, TextOrigin::Template);
+            let variable = variables.iter().find(|(variable, _)| from.starts_with(variable));
+            let len = variable.map_or(1, |(variable, _)| variable.len());
+            match variable {
+                Some((_, value)) => prompt.push(value, TextOrigin::User),
+                None => prompt.push("{", TextOrigin::Template),
             }
             rest = &from[len..];
         }
-        prompt.push(rest, Author::Template);
+        prompt.push(rest, TextOrigin::Template);
         prompt.text
     }
 }
@@ -75,34 +75,34 @@ impl Template {
 /// Removes `<custom_token_N>` and `<|...|>`, which steer the model, also where removing one would
 /// join two halves of another. Control characters become spaces, all but line feeds.
 pub fn clean(text: &str) -> String {
-    let mut cleaned = Clean::default();
-    cleaned.push(text, Author::User);
+    let mut cleaned = SanitizedText::default();
+    cleaned.push(text, TextOrigin::User);
     cleaned.text
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Author {
+enum TextOrigin {
     Template,
     User,
 }
 
 /// A text in which only the template has written tokens.
 #[derive(Debug, Default)]
-struct Clean {
+struct SanitizedText {
     text: String,
     /// Of each byte.
-    authors: Vec<Author>,
+    origins: Vec<TextOrigin>,
 }
 
-impl Clean {
-    fn push(&mut self, text: &str, author: Author) {
+impl SanitizedText {
+    fn push(&mut self, text: &str, origin: TextOrigin) {
         for letter in text.chars() {
-            let is_control = letter.is_control() && letter != '\n' && author == Author::User;
+            let is_control = letter.is_control() && letter != '\n' && origin == TextOrigin::User;
             self.text.push(if is_control { ' ' } else { letter });
-            self.authors.resize(self.text.len(), author);
+            self.origins.resize(self.text.len(), origin);
             // The text before this letter has no token of a user's, so one can only end here.
             while let Some(start) =
-                last_token(&self.text).filter(|start| self.authors[*start..].contains(&Author::User))
+                last_token(&self.text).filter(|start| self.origins[*start..].contains(&TextOrigin::User))
             {
                 self.remove_from(start);
             }
@@ -112,15 +112,15 @@ impl Clean {
     /// Removes what the user wrote from the byte `start` on.
     fn remove_from(&mut self, start: usize) {
         let tail = self.text.split_off(start);
-        let authors = self.authors.split_off(start);
-        for (at, letter) in tail.char_indices().filter(|(at, _)| authors[*at] == Author::Template) {
+        let origins = self.origins.split_off(start);
+        for (at, letter) in tail.char_indices().filter(|(at, _)| origins[*at] == TextOrigin::Template) {
             self.text.push(letter);
-            self.authors.resize(self.text.len(), authors[at]);
+            self.origins.resize(self.text.len(), origins[at]);
         }
     }
 }
 
-/// Where the token begins that `text` ends with.
+/// Returns where the token begins that `text` ends with.
 fn last_token(text: &str) -> Option<usize> {
     let before = text.strip_suffix('>')?;
     let name = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -138,21 +138,21 @@ mod tests {
 
     use super::*;
 
-    const WORDS: Words<'_> = Words { text: "Hi {voice} <laugh>", voice: "tara", instructions: "softly" };
+    const VARS: PromptVars<'_> = PromptVars { text: "Hi {voice} <laugh>", voice: "tara", instructions: "softly" };
 
     #[test]
     fn the_prompt_of_orpheus_is_that_of_its_authors() {
-        let prompt = Template::new("orpheus", Api::Completions).unwrap().prompt(WORDS);
+        let prompt = Template::new("orpheus", Api::Completions).unwrap().prompt(VARS);
         let expected = "<custom_token_3><|begin_of_text|>tara: Hi {voice} <laugh><|eot_id|>\
                         <custom_token_4><custom_token_5><custom_token_1>";
         assert_eq!(prompt, expected);
-        assert_eq!(Template::new("orpheus", Api::Chat).unwrap().prompt(WORDS), "tara: Hi {voice} <laugh>");
+        assert_eq!(Template::new("orpheus", Api::Chat).unwrap().prompt(VARS), "tara: Hi {voice} <laugh>");
     }
 
     #[test]
     fn a_template_has_places() {
         let template = Template::new("{a} [{instructions}] {{text}} {voice", Api::Completions).unwrap();
-        assert_eq!(template.prompt(WORDS), "{a} [softly] {Hi {voice} <laugh>} {voice");
+        assert_eq!(template.prompt(VARS), "{a} [softly] {Hi {voice} <laugh>} {voice");
         assert!(Template::new("{voice}", Api::Completions).is_err());
     }
 
@@ -171,7 +171,7 @@ mod tests {
             ),
         ] {
             let template = Template::new(template, Api::Completions).unwrap();
-            assert_eq!(template.prompt(Words { text, voice: "", instructions }), expected);
+            assert_eq!(template.prompt(PromptVars { text, voice: "", instructions }), expected);
         }
     }
 

@@ -27,7 +27,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgIOHABrofme0vSZKW
 meht5AQigaSqXiwwZM4VdfEmv0ShRANCAAS8ojNwRU4b4QnuslSmYwVbaJkIT0L4
 dHdUWbxZojvxAS9AhPszfBIgzQaWHNTqWLwtTvnLqfonNzRl21UryXWk
 -----END PRIVATE KEY-----";
-const WORDS: Words<'_> = Words { text: "Hi.", voice: "tara", instructions: "softly" };
+const VARS: PromptVars<'_> = PromptVars { text: "Hi.", voice: "tara", instructions: "softly" };
 
 fn settings(url: &str) -> Settings {
     Settings::new(url, &Config::default()).unwrap()
@@ -50,12 +50,12 @@ async fn heard(upstream: Upstream) -> std::result::Result<String, &'static str> 
 
 /// All texts of one piece and the tokens of its prompt, or the code of the failure.
 async fn counted(upstream: Upstream) -> std::result::Result<(String, u64), &'static str> {
-    let mut talk = Arc::new(upstream).say(&["Hi.".to_owned()], WORDS);
+    let mut completions = Arc::new(upstream).complete(&["Hi.".to_owned()], VARS);
     let (mut heard, mut n_prompt) = (String::new(), 0);
-    while let Some(said) = talk.next().await.map_err(|failure| failure.code())? {
+    while let Some(said) = completions.next().await.map_err(|failure| failure.code())? {
         match said {
-            Said::Text(text) => heard += &text,
-            Said::End { prompt_tokens } => n_prompt += prompt_tokens,
+            CompletionEvent::Text(text) => heard += &text,
+            CompletionEvent::End { prompt_tokens } => n_prompt += prompt_tokens,
         }
     }
     Ok((heard, n_prompt))
@@ -105,9 +105,9 @@ fn an_upstream_that_never_ends_after_its_stop_is_left() {
 
 #[test]
 fn requests_have_the_shape_of_each_api() {
-    let body = |settings| -> Value { serde_json::from_str(&Upstream::new(settings).unwrap().body(WORDS)).unwrap() };
+    let body = |settings| -> Value { serde_json::from_str(&Upstream::new(settings).unwrap().body(VARS)).unwrap() };
     let completions = settings("http://m");
-    let prompt = completions.template.prompt(WORDS);
+    let prompt = completions.template.prompt(VARS);
     let expected = json!({"prompt": prompt, "stream": true, "stream_options": {"include_usage": true},
         "max_tokens": 8192, "stop": ["<custom_token_2>"], "temperature": 0.6, "top_p": 0.9,
         "repetition_penalty": 1.1, "repeat_penalty": 1.1});
@@ -134,7 +134,7 @@ fn the_configuration_is_obeyed() {
     config.max_tokens.value = 70;
     let own = Settings::new("http://m", &config).unwrap();
     assert_eq!((&own.voices[..], own.limits.tokens), (&["ann".to_owned(), "bo".to_owned()][..], 70));
-    assert_eq!((Value::Object(own.fields), own.template.prompt(WORDS)), (json!({"seed": 4}), "tara|Hi.".to_owned()));
+    assert_eq!((Value::Object(own.fields), own.template.prompt(VARS)), (json!({"seed": 4}), "tara|Hi.".to_owned()));
     config.request.value = "[]".to_owned();
     assert!(Settings::new("http://m", &config).is_err());
 }

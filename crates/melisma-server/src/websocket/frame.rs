@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The longest payload of a control frame.
 const MAX_CONTROL: usize = 125;
 
-/// What one side says to the other.
+/// A message of one side to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Text.
@@ -25,7 +25,7 @@ pub enum Message {
 pub struct Violation {
     /// RFC 6455, section 7.4.1.
     pub code: u16,
-    /// What was wrong.
+    /// The reason.
     pub reason: &'static str,
 }
 
@@ -69,7 +69,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 impl Reader {
-    /// For frames of `writer` and messages of at most `limit` bytes.
+    /// Reads frames of `writer` and messages of at most `limit` bytes.
     pub fn new(writer: Writer, limit: usize) -> Self {
         Self { writer, limit, bytes: Vec::new(), partial: None }
     }
@@ -79,7 +79,7 @@ impl Reader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole message, or `None` if more bytes are needed.
+    /// Returns the next whole message, or `None` if more bytes are needed.
     ///
     /// # Errors
     /// The other side broke the protocol or a limit.
@@ -100,7 +100,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Checks a header as soon as it is there, so that a frame that is too long is never waited for.
+    /// Checks a header as soon as it is complete, so that a frame that is too long is refused at once.
     fn head(&self) -> Result<Option<Head>, Violation> {
         let wrong = |reason| Err(Violation { code: PROTOCOL, reason });
         let [first, second, rest @ ..] = &self.bytes[..] else { return Ok(None) };
@@ -149,12 +149,12 @@ impl Reader {
                 self.partial = partial;
                 return Ok(Some(if opcode == PING { Message::Ping(payload) } else { Message::Pong(payload) }));
             }
-            (CONTINUATION, None) => return wrong("a continuation of nothing"),
+            (CONTINUATION, None) => return wrong("a continuation frame without a message to continue"),
             (CONTINUATION, Some((kind, mut held))) => {
                 held.extend(payload);
                 self.partial = Some((kind, held));
             }
-            (_, Some(_)) => return wrong("a new message inside another"),
+            (_, Some(_)) => return wrong("a new message started inside another"),
             (kind, None) => self.partial = Some((kind, payload)),
         }
         match self.partial.take_if(|_| is_final) {
@@ -184,7 +184,7 @@ fn close(payload: &[u8]) -> Result<Option<(u16, String)>, Violation> {
 }
 
 impl Message {
-    /// One frame; clients give a mask.
+    /// Returns one frame; clients give a mask.
     pub fn frame(&self, mask: Option<[u8; 4]>) -> Vec<u8> {
         let closing;
         let (opcode, payload): (u8, &[u8]) = match self {

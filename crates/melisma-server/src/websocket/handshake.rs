@@ -17,12 +17,12 @@ use crate::http::guard::protocols;
 pub const PROTOCOL: &str = "melisma.v1";
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Whether a request asks for a WebSocket.
+/// Returns whether a request asks for a WebSocket.
 pub fn is_asked(headers: &HeaderMap) -> bool {
     has(headers.get(UPGRADE), "websocket")
 }
 
-/// The answer that turns the connection into a WebSocket.
+/// Returns the answer that turns the connection into a WebSocket.
 ///
 /// # Errors
 /// 426 for a plain request or another version, 400 for a broken one.
@@ -60,7 +60,7 @@ pub fn accept(request: &Request<impl HttpBody>) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-/// What the server answers to `Sec-WebSocket-Key`.
+/// Returns the answer to `Sec-WebSocket-Key`.
 fn answer(key: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(key);
@@ -68,7 +68,7 @@ fn answer(key: &[u8]) -> String {
     base64::encode(&hash.finalize())
 }
 
-/// Whether the text is that of 16 bytes.
+/// Returns whether the text is that of 16 bytes.
 fn is_key(text: &[u8]) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     text.strip_suffix(b"==").is_some_and(|digits| digits.len() == 22 && digits.iter().all(is_digit))

@@ -2,7 +2,7 @@
 //!
 //! # Why our own?
 //!
-//! Frames are a page of code. With our own, every limit is enforced while reading, the bench and the
+//! The protocol takes about 350 lines. With our own, every limit is enforced while reading, the bench and the
 //! tests use the same code from the client's side, and ten packages are not needed.
 
 pub mod frame;
@@ -45,7 +45,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         Self { stream, reader: frame::Reader::new(writer, limit), bytes: vec![0; READ_LEN] }
     }
 
-    /// The next message. Dropping the future loses nothing.
+    /// Returns the next message. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection has ended.
@@ -70,29 +70,29 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 #[derive(Debug)]
 pub struct Outgoing<W> {
     sink: Mutex<Sink<W>>,
-    patience: Duration,
+    stall_timeout: Duration,
 }
 
 /// The client does not receive in time, or is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stuck;
+pub struct SendTimeout;
 
 impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// Writes to `stream`.
-    pub fn new(stream: W, patience: Duration) -> Self {
-        Self { sink: Mutex::new(Sink { stream, unsent: Vec::new() }), patience }
+    pub fn new(stream: W, stall_timeout: Duration) -> Self {
+        Self { sink: Mutex::new(Sink { stream, unsent: Vec::new() }), stall_timeout }
     }
 
     /// Sends a message, after those of other tasks. Dropping the future leaves no half of it behind.
     ///
     /// # Errors
     /// The client is too slow or gone.
-    pub async fn send(&self, message: Message) -> Result<(), Stuck> {
+    pub async fn send(&self, message: Message) -> Result<(), SendTimeout> {
         let frame = message.frame(None);
         let writing = async { self.sink.lock().await.write(frame).await };
-        match timeout(self.patience, writing).await {
+        match timeout(self.stall_timeout, writing).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(Stuck),
+            _ => Err(SendTimeout),
         }
     }
 
@@ -109,8 +109,8 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
                 }
                 sink.stream.shutdown().await
             };
-            // Nobody is left to be told.
-            let _ = timeout(self.patience, closing).await;
+            // The client is gone, so an error has no reader.
+            let _ = timeout(self.stall_timeout, closing).await;
         });
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         run(async {
             let (near, _far) = duplex(100);
             let outgoing = Outgoing::new(near, Duration::from_millis(20));
-            assert_eq!(outgoing.send(Message::Binary(vec![0; 1000])).await, Err(Stuck));
+            assert_eq!(outgoing.send(Message::Binary(vec![0; 1000])).await, Err(SendTimeout));
         });
     }
 

@@ -307,7 +307,7 @@ impl Decoder {
             }
             let (rate, channels) = (sound.spec().rate(), sound.num_planes());
             if rate == 0 || rate > MAX_SAMPLE_RATE || channels == 0 || channels > MAX_CHANNELS {
-                return Err(Error::unsupported(format!("{channels} channels at {rate} Hz")));
+                return Err(Error::unsupported(format!("{channels} channels at {rate} Hz are not supported")));
             }
             if self.n_channels == 0 {
                 self.channel.check(channels)?;

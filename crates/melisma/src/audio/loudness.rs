@@ -15,7 +15,7 @@ const ROOM: usize = 1024;
 /// Points that are skipped together if none of them can exceed the known peak: many, or else fewer.
 const GROUP: usize = 128;
 const PART: usize = 16;
-/// The share of the peak by which rounding may exceed a bound: 24 products and sums of size 3 or less.
+/// How far rounding may exceed a bound, as a share of the peak: 24 products and sums of size 3 or less.
 const ROUNDING: f32 = 2e-5;
 /// Samples between two looks for states so small that they would end in denormal numbers, which are slow.
 const FLUSH: usize = 480;

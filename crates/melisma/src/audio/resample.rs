@@ -90,7 +90,7 @@ impl Ratio {
     /// From `orig` Hz to `new` Hz.
     pub(super) fn new(orig: u32, new: u32) -> Result<Self> {
         if orig == 0 || new == 0 {
-            return Err(Error::invalid(format!("resampling from {orig} Hz to {new} Hz")));
+            return Err(Error::invalid(format!("cannot resample from {orig} Hz to {new} Hz: rates must be positive")));
         }
         let (mut a, mut b) = (orig, new);
         while b != 0 {
@@ -99,7 +99,7 @@ impl Ratio {
         let ratio = Self { up: u64::from(new / a.max(1)), down: u64::from(orig / a.max(1)) };
         if ratio.up.saturating_mul(ratio.n_taps() as u64) > MAX_TABLE {
             return Err(Error::unsupported(format!(
-                "resampling from {orig} Hz to {new} Hz needs too many coefficients"
+                "cannot resample from {orig} Hz to {new} Hz: rates must be positive needs too many coefficients"
             ))
             .with_hint("convert it to a common rate first"));
         }
@@ -134,25 +134,25 @@ pub(super) struct Resampler {
     taps: Vec<f32>,
 }
 
-static KEPT: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
+static CACHE: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
 
 impl Resampler {
     /// The table for `ratio`, cached per process.
     pub(super) fn get(ratio: Ratio) -> Arc<Self> {
-        let find = |kept: &[Arc<Self>]| kept.iter().find(|table| table.ratio == ratio).cloned();
-        if let Some(found) = find(&KEPT.lock()) {
+        let find = |cache: &[Arc<Self>]| cache.iter().find(|table| table.ratio == ratio).cloned();
+        if let Some(found) = find(&CACHE.lock()) {
             return found;
         }
         // Without the lock: a fork meanwhile would copy it locked.
         let made = Arc::new(Self::new(ratio));
-        let mut kept = KEPT.lock();
-        if let Some(found) = find(&kept) {
+        let mut cache = CACHE.lock();
+        if let Some(found) = find(&cache) {
             return found;
         }
-        if kept.len() == MAX_KEPT {
-            kept.remove(0);
+        if cache.len() == MAX_KEPT {
+            cache.remove(0);
         }
-        kept.push(made.clone());
+        cache.push(made.clone());
         made
     }
 

@@ -143,7 +143,7 @@ crate::section! {
         file: Option<PathBuf>,
     }
     "device" device: DeviceRequest = DeviceRequest::Auto, "Which device to use.";
-    "profile" profile: Profile = Profile::Field, "The profile whose values lie under those of the file.";
+    "profile" profile: Profile = Profile::Field, "The preset that the configuration file overrides.";
     "threads" threads: Threads = Threads::Auto, "CPU threads.";
     "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes that pools, tensors and reservations may hold.";
     "precision" precision: Request = Request::Fp32, "The precision asked for.";

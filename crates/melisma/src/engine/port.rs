@@ -28,7 +28,7 @@ impl Ports {
     /// The input called `name`.
     ///
     /// # Errors
-    /// There is no such input; the hint lists the existing ones.
+    /// The input is unknown; the hint lists the existing ones.
     pub fn input(&self, name: &str) -> Result<&Port> {
         let found = self.inputs.iter().find(|port| port.name == name);
         found.ok_or_else(|| Error::invalid(format!("no input is called `{name}`")).with_hint(self.takes()))

@@ -1,7 +1,7 @@
 //! How close decoded audio is to its original.
 //!
 //! x is the original, one channel at the codec's rate, after mixing down and resampling. y is the
-//! decoded audio, of which everything beyond the length of x is ignored: a codec pads its last frame.
+//! decoded audio, cut to the length of x: a codec pads its last frame.
 //!
 //! - Signal-to-noise ratio in dB: 10 log10(Σ x² / Σ (x - y)²).
 //! - Log-mel distance: the mean of |log10 X - log10 Y| over all frames and filters. X and Y are mel

@@ -35,7 +35,8 @@ pub fn file(path: impl AsRef<Path>, threads: usize) -> Result<Digest> {
 pub fn of(source: &dyn ReadAt, threads: usize) -> Result<Digest> {
     let len = source.size()?;
     let n_segments = len.div_ceil(SEGMENT);
-    let mut hashes = vec![[0; 32]; usize::try_from(n_segments).map_err(|_| Error::invalid("a file of 2^64 bytes"))?];
+    let mut hashes =
+        vec![[0; 32]; usize::try_from(n_segments).map_err(|_| Error::invalid("the file is too large to hash"))?];
     let (next, failed, first_error) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let done = Mutex::new(&mut hashes);
     let work = || {

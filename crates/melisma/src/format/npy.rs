@@ -91,7 +91,7 @@ enum Order {
 
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let cut = || Error::truncated(format!("an npy file of {} bytes", bytes.len()));
+        let cut = || Error::truncated(format!("the npy file ends in its header, after {} bytes", bytes.len()));
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| {
             Error::corrupt("not an npy file").with_hint("save the array with numpy.save(\"NAME.npy\", array)")
         })?;
@@ -99,11 +99,11 @@ impl Header {
         let (len, rest) = match major {
             1 => rest.split_first_chunk().map(|(len, rest)| (usize::from(u16::from_le_bytes(*len)), rest)),
             2 | 3 => rest.split_first_chunk().map(|(len, rest)| (u32::from_le_bytes(*len) as usize, rest)),
-            other => return Err(Error::new(ErrorKind::Version, format!("npy version {other}"))),
+            other => return Err(Error::new(ErrorKind::Version, format!("unsupported npy version {other}"))),
         }
         .ok_or_else(cut)?;
         if len > MAX_HEADER {
-            return Err(Error::corrupt(format!("an npy header of {len} bytes")));
+            return Err(Error::corrupt(format!("the npy header claims {len} bytes; at most {MAX_HEADER}")));
         }
         let (header, data) = rest.split_at_checked(len).ok_or_else(cut)?;
         let header = std::str::from_utf8(header).map_err(|_| Error::corrupt("an npy header that is not UTF-8"))?;
@@ -193,7 +193,7 @@ fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
     };
     let (dtype, order) = element(descr)?;
     if field("fortran_order")?.starts_with("True") {
-        return Err(Error::unsupported("an npy file in Fortran order")
+        return Err(Error::unsupported("npy files in Fortran order are not supported")
             .with_hint("save it with numpy.save(\"NAME.npy\", numpy.ascontiguousarray(array))"));
     }
     let axes = field("shape")?.strip_prefix('(').and_then(|text| text.split_once(')'));

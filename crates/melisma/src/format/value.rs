@@ -26,7 +26,7 @@ impl Value {
         let mut words = Vec::new();
         let n_words = len.div_ceil(8);
         words.try_reserve_exact(n_words).map_err(|error| {
-            Error::new(ErrorKind::Memory, format!("{} of shape {shape:?}: {len} bytes", dtype.name()))
+            Error::new(ErrorKind::Memory, format!("{} of shape {shape:?}: cannot allocate {len} bytes", dtype.name()))
                 .with_source(error)
         })?;
         words.resize(n_words, 0);
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Value {
 /// The size overflows.
 pub(crate) fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
     if dtype == DType::I24 {
-        return Err(Error::unsupported("arrays of 24-bit integers"));
+        return Err(Error::unsupported("arrays of 24-bit integers are not supported"));
     }
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
     bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {

@@ -27,7 +27,7 @@ pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
     let size = file.size()?;
     let Directory { at, len, n_entries } = directory(file, size)?;
     if len > MAX_DIRECTORY {
-        return Err(Error::unsupported(format!("a zip directory of {len} bytes; at most {MAX_DIRECTORY}")));
+        return Err(Error::unsupported(format!("the zip directory has {len} bytes; at most {MAX_DIRECTORY}")));
     }
     if at.checked_add(len).is_none_or(|end| end > size) {
         return Err(Error::truncated(format!("{len} bytes at {at} of a zip file of {size} bytes")));

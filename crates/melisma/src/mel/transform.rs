@@ -153,7 +153,7 @@ impl Transform {
         let is_half = D::DTYPE == f16::DTYPE;
         if is_half != (self.config.dtype == OutputPrecision::F16) {
             let bits = 8 * self.config.dtype.bytes();
-            return Err(Error::invalid(format!("a spectrogram of {bits}-bit values into {}", D::DTYPE.name())));
+            return Err(Error::invalid(format!("cannot write {bits}-bit values as {}", D::DTYPE.name())));
         }
         match queue {
             Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), (&mut *values).into())?,

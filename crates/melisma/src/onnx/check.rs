@@ -12,7 +12,7 @@ const MAX_IR_VERSION: i64 = 20;
 /// Checks the model and puts its nodes in order.
 pub(super) fn checked(mut model: Model) -> Result<Model> {
     if !(1..=MAX_IR_VERSION).contains(&model.ir_version) {
-        return Err(Error::new(ErrorKind::Version, format!("ONNX format version {}", model.ir_version)));
+        return Err(Error::new(ErrorKind::Version, format!("unsupported ONNX format version {}", model.ir_version)));
     }
     if model.graph.nodes.iter().any(|node| node.domain.is_empty()) && model.opset("").is_none() {
         return Err(Error::corrupt("the model does not say which version of ONNX's operators it uses"));

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The location of a tensor's bytes.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct DataLocation {
     location: String,
     offset: Option<String>,
     length: Option<String>,
@@ -24,11 +24,11 @@ pub(super) struct Place {
 /// A source of external data.
 pub(super) trait Source {
     /// Loads the `len` bytes at `place`.
-    fn load(&mut self, place: &Place, len: usize) -> Result<Vec<u8>>;
+    fn load(&mut self, place: &DataLocation, len: usize) -> Result<Vec<u8>>;
 }
 
 /// For models without a folder, which cannot have external data.
-pub(super) struct Nowhere;
+pub(super) struct NoFolder;
 
 /// The folder of a model.
 pub(super) struct Folder {
@@ -41,7 +41,7 @@ pub(super) struct Folder {
     open: Option<(String, File, u64)>,
 }
 
-impl Place {
+impl DataLocation {
     /// Reads one key-value pair.
     pub(super) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let (mut key, mut value) = (String::new(), String::new());
@@ -76,12 +76,12 @@ impl Place {
         }
         let end = offset.checked_add(length);
         end.map(|_| offset)
-            .ok_or_else(|| Error::corrupt(format!("external data: {offset} and {length} bytes overflow")))
+            .ok_or_else(|| Error::corrupt(format!("external data: offset {offset} plus {length} bytes overflows")))
     }
 }
 
-impl Source for Nowhere {
-    fn load(&mut self, place: &Place, _: usize) -> Result<Vec<u8>> {
+impl Source for NoFolder {
+    fn load(&mut self, place: &DataLocation, _: usize) -> Result<Vec<u8>> {
         let message = format!("external data `{}` of a model that is not in a folder", place.location);
         Err(Error::unsupported(message).with_hint("give the model as a file, or save it with all data inside"))
     }
@@ -109,7 +109,7 @@ impl Folder {
 }
 
 impl Source for Folder {
-    fn load(&mut self, place: &Place, len: usize) -> Result<Vec<u8>> {
+    fn load(&mut self, place: &DataLocation, len: usize) -> Result<Vec<u8>> {
         let offset = place.range(len)?;
         self.left = match self.left.checked_sub(len as u64) {
             Some(left) => left,
@@ -123,7 +123,8 @@ impl Source for Folder {
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|error| {
-            Error::new(ErrorKind::Memory, format!("external data `{location}`: {len} bytes")).with_source(error)
+            Error::new(ErrorKind::Memory, format!("external data `{location}`: cannot allocate {len} bytes"))
+                .with_source(error)
         })?;
         bytes.resize(len, 0);
         file.read_exact_at(&mut bytes, offset).map_err(|error| Error::io(location, error))?;

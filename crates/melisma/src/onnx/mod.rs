@@ -46,7 +46,7 @@ pub use identity::fingerprint;
 pub use tensor::{Data, Tensor};
 
 use crate::{Error, Result};
-use external::{Folder, Nowhere};
+use external::{Folder, NoFolder};
 
 /// Size limit of a protobuf message.
 const MOST_BYTES: u64 = i32::MAX as u64;
@@ -93,7 +93,7 @@ impl Model {
     /// `Corrupt` or `Truncated` for bytes that are not a sound model, `Unsupported` for external
     /// data or an unknown format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        read::model(&bytes, &mut Nowhere).and_then(check::checked)
+        read::model(&bytes, &mut NoFolder).and_then(check::checked)
     }
 
     /// A model of one graph, for tests.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::external::Nowhere;
+use super::external::NoFolder;
 use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
 use crate::format::safetensors;
@@ -69,16 +69,16 @@ impl Model {
             Ok(bytes)
         };
         let graph = unpacked(GRAPH).map_err(|error| Error::corrupt(format!("a packed model: {error}")))?;
-        let mut model = read::model(&graph, &mut Nowhere)?;
+        let mut model = read::model(&graph, &mut NoFolder)?;
         let mut weights = Vec::new();
         for entry in archive.source().tensors.iter().filter(|entry| entry.name != GRAPH) {
             let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
-            let wrong = |what: &str| Error::corrupt(format!("a packed model with {what} `{}`", entry.name));
-            let (index, name) = parts.ok_or_else(|| wrong("a tensor"))?;
+            let wrong = |what: &str| Error::corrupt(format!("the packed model has {what} `{}`", entry.name));
+            let (index, name) = parts.ok_or_else(|| wrong("an unknown tensor"))?;
             let dtype = DType::from_safetensors(&entry.dtype).filter(is_packed).map(DType::code);
-            let dtype = dtype.ok_or_else(|| wrong("an element type of tensor"))?;
+            let dtype = dtype.ok_or_else(|| wrong("an unknown element type of tensor"))?;
             let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
-            let shape = shape.ok_or_else(|| wrong("a shape of tensor"))?;
+            let shape = shape.ok_or_else(|| wrong("a wrong shape of tensor"))?;
             let data = Data::Bytes(Arc::new(unpacked(&entry.name)?));
             weights.push((index, Tensor { name: name.to_owned(), dtype, shape, data, rest: Vec::new() }));
         }

@@ -40,13 +40,13 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
     {
         let whole = match item {
             Item::Content(content) if found.is_some() => {
-                return Err(Error::corrupt(format!("byte {}: a second graph", content.start)));
+                return Err(Error::corrupt(format!("byte {}: the model has a second graph", content.start)));
             }
             Item::Content(content) => {
                 found = Some(streamed_graph(fields.within(content), &mut context)?);
                 continue;
             }
-            Item::Whole(whole) => whole,
+            Item::FieldBytes(whole) => whole,
         };
         let entry = whole.entry().map_err(|error| if found.is_none() { foreign(error) } else { error })?;
         match entry.number {
@@ -101,7 +101,7 @@ fn streamed_graph(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<G
             Item::Content(content) => {
                 graph.initializers.push(tensor::streamed(fields.within(content), context)?);
             }
-            Item::Whole(whole) => add_to_graph(&mut graph, &whole.entry()?, context)?,
+            Item::FieldBytes(whole) => add_to_graph(&mut graph, &whole.entry()?, context)?,
         }
     }
     context.depth -= 1;
@@ -130,7 +130,7 @@ fn add_to_graph(graph: &mut Graph, entry: &Entry<'_>, context: &mut Context<'_>)
         11 => graph.inputs.push(value(entry, context)?),
         12 => graph.outputs.push(value(entry, context)?),
         13 => graph.infos.push(value(entry, context)?),
-        15 => return Err(Error::unsupported("sparse initialisers")),
+        15 => return Err(Error::unsupported("sparse initialisers are not supported")),
         _ => graph.rest.extend(entry.raw),
     }
     Ok(())

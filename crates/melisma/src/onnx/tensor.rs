@@ -60,7 +60,7 @@ impl Tensor {
         let dtype = DType::from_code(self.dtype).map_err(|error| error.at(format!("tensor `{}`", self.name)))?;
         match &self.data {
             Data::Bytes(bytes) => Value::from_bytes(dtype, &self.shape, bytes),
-            Data::Strings(_) => Err(Error::unsupported(format!("tensor `{}`: strings", self.name))),
+            Data::Strings(_) => Err(Error::unsupported(format!("tensor `{}`: strings are not supported", self.name))),
         }
     }
 
@@ -90,7 +90,7 @@ pub(super) fn bits(dtype: i32) -> Option<usize> {
 /// Converts the lengths in a file to lengths whose product does not overflow.
 pub(super) fn shape(dims: &[i64]) -> Result<(Vec<usize>, usize)> {
     let shape: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let shape = shape.ok_or_else(|| Error::corrupt(format!("a shape of {dims:?}")))?;
+    let shape = shape.ok_or_else(|| Error::corrupt(format!("invalid shape {dims:?}")))?;
     let count = shape.iter().try_fold(1usize, |product, &axis| product.checked_mul(axis));
     // Leaves room for the bits of the widest type.
     let count = count.filter(|&count| count <= usize::MAX / 256);

@@ -3,7 +3,7 @@
 //!
 //! # Why our own protobuf code?
 //!
-//! Eleven ONNX messages take a few hundred lines, the build needs no schema compiler, and each
+//! Eleven ONNX messages take about 800 lines, the build needs no schema compiler, and each
 //! length is checked where it is read. Every engine gets a model that this code has read, checked
 //! and written again.
 
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
                 Field::Bytes(self.take(len)?)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
-            other => return Err(Error::corrupt(format!("byte {}: wire type {other}", self.base + begin))),
+            other => return Err(Error::corrupt(format!("byte {}: unknown wire type {other}", self.base + begin))),
         };
         Ok(Some(Entry { number, field, raw: &self.bytes[begin..self.used], at }))
     }

@@ -44,7 +44,7 @@ fn refused(path: &Path) -> Error {
 }
 
 /// Rejects a `path` that leads to one of `inputs`, and protects that input. Unlike [`protect`], it
-/// does not remember the others, of which there may be millions.
+/// does not remember the others: there may be millions.
 ///
 /// # Errors
 /// As [`refuse_input`].

@@ -17,7 +17,7 @@ const GROUP: u32 = 0o070;
 /// to.
 ///
 /// # Errors
-/// A link leads in a circle; or to nothing, and may not be replaced.
+/// The link is part of a cycle, or it is dangling and may not be replaced.
 pub fn target(path: &Path, existing: Existing) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -29,7 +29,7 @@ pub fn target(path: &Path, existing: Existing) -> Result<PathBuf> {
         };
         target = target.parent().unwrap_or(Path::new("")).join(next);
     }
-    Err(Error::invalid(format!("{}: this link leads in a circle", path.display())).with_hint("choose another name"))
+    Err(Error::invalid(format!("{}: this link is part of a cycle", path.display())).with_hint("choose another name"))
 }
 
 fn dangling(path: &Path, target: &Path) -> Error {

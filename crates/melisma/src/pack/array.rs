@@ -76,7 +76,7 @@ impl<'a> Array<'a> {
 
 fn name(dtype: DType) -> Result<&'static str> {
     if dtype == DType::I24 {
-        return Err(Error::unsupported("arrays of 24-bit integers"));
+        return Err(Error::unsupported("arrays of 24-bit integers are not supported"));
     }
     Ok(dtype.safetensors_name())
 }
@@ -129,7 +129,7 @@ pub fn compress_into(array: &Array<'_>, packed: &mut dyn Sink, budget: &Budget) 
 pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> {
     let archive = Archive::open(&compressed, budget)?;
     let [entry] = &archive.source().tensors[..] else {
-        return Err(Error::invalid(format!("a packed file of {} tensors", archive.source().tensors.len()))
+        return Err(Error::invalid(format!("expected one packed tensor, found {}", archive.source().tensors.len()))
             .with_hint("`Archive::open` reads these"));
     };
     archive.check_hash()?;

@@ -75,15 +75,15 @@ impl Blob {
 
     fn parse(file: &dyn ReadAt, tensor: &TensorEntry, at: u64, len: u64) -> Result<Self> {
         if len < HEADER_LEN + DIGEST_LEN as u64 {
-            return Err(Error::corrupt(format!("a packed tensor of {len} bytes")));
+            return Err(Error::corrupt(format!("a packed tensor has {len} bytes, fewer than its header")));
         }
         let stored = read(file, at, HEADER_LEN as usize)?;
         let (layout, content) = check_header(&stored, tensor)?;
         let index_len = layout.n_tiles().checked_mul(Tile::STORED as u64).filter(|&index_len| {
             index_len.checked_add(HEADER_LEN + DIGEST_LEN as u64).is_some_and(|needed| needed <= len)
         });
-        let index_len =
-            index_len.ok_or_else(|| Error::corrupt(format!("{} tiles in {len} bytes", layout.n_tiles())))?;
+        let index_len = index_len
+            .ok_or_else(|| Error::corrupt(format!("{} tiles do not fit into {len} bytes", layout.n_tiles())))?;
         let index_at = at + len - DIGEST_LEN as u64 - index_len;
         let index = read(file, index_at, index_len as usize + DIGEST_LEN)?;
         let (index, found) = index.split_at(index_len as usize);
@@ -123,7 +123,7 @@ fn check_header(stored: &[u8], tensor: &TensorEntry) -> Result<(Layout, Content)
     };
     let tile_size = u32::from_le_bytes([stored[8], stored[9], stored[10], stored[11]]);
     if !TILE_SIZES.contains(&tile_size) {
-        return Err(Error::corrupt(format!("a tile size of {tile_size}")));
+        return Err(Error::corrupt(format!("invalid tile size {tile_size}")));
     }
     let layout = Layout::of(tensor, tile_size)?;
     if header(&layout, content) != stored {

@@ -41,7 +41,7 @@ impl GpuIndex {
 
     fn parse(file: &dyn ReadAt, blobs: &[Blob], at: u64, len: u64) -> Result<Self> {
         if len < HEADER_LEN {
-            return Err(Error::corrupt(format!("an index of {len} bytes")));
+            return Err(Error::corrupt(format!("the GPU index cannot have {len} bytes")));
         }
         let stored = read(file, at, HEADER_LEN as usize)?;
         let number = |at: usize| u32::from_le_bytes([stored[at], stored[at + 1], stored[at + 2], stored[at + 3]]);
@@ -54,7 +54,7 @@ impl GpuIndex {
         }
         let segment = number(8);
         if segment == 0 || !segment.is_multiple_of(SEGMENT_STEP) {
-            return Err(Error::corrupt(format!("segments of {segment} elements")));
+            return Err(Error::corrupt(format!("segments of {segment}, not a multiple of {SEGMENT_STEP}")));
         }
         let mut next = at + HEADER_LEN;
         let mut starts = Vec::with_capacity(blobs.len());

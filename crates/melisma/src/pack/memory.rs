@@ -40,7 +40,7 @@ impl Need {
     /// As many workers as fit into the budget, at most `threads`, and their memory.
     ///
     /// # Errors
-    /// `Memory`: there is no room for one worker.
+    /// `Memory`: one worker does not fit.
     pub(super) fn workers(&self, threads: usize, budget: &Budget) -> Result<(Workers, Reservation)> {
         let free = budget.free(Space::Host);
         check(self.least(), budget)?;

@@ -56,7 +56,7 @@ impl Region {
         match whole.len() {
             0 => Ok(0),
             n if tensor.len().is_multiple_of(n) => Ok(tensor.len() / n),
-            _ => Err(Error::unsupported(format!("{}: a part of a tensor of {}", tensor.name, tensor.dtype))),
+            _ => Err(Error::unsupported(format!("{}: no parts in a tensor of {}", tensor.name, tensor.dtype))),
         }
     }
 

@@ -44,7 +44,8 @@ impl Trailer {
     /// Reads the trailer of `len` bytes at `at`, and the source header in it.
     pub(super) fn read(file: &dyn ReadAt, at: u64, len: u64) -> Result<(Self, Header)> {
         let header_len = len.checked_sub(FIXED_LEN + HASH_LEN as u64).filter(|&len| len >= 8);
-        let header_len = header_len.ok_or_else(|| Error::corrupt(format!("a trailer of {len} bytes")))?;
+        let header_len =
+            header_len.ok_or_else(|| Error::corrupt(format!("the trailer has {len} bytes, too few for its fields")))?;
         // Fits into the file: the header has been checked.
         let bytes = read(file, at, (FIXED_LEN + header_len) as usize)?;
         let (fixed, header) = bytes.split_at(FIXED_LEN as usize);

@@ -135,7 +135,7 @@ impl<'a> Frames<'a> {
         self.codes.len() / self.shape.n_slots
     }
 
-    /// Whether there are no frames.
+    /// Whether it has no frames.
     pub fn is_empty(self) -> bool {
         self.codes.is_empty()
     }

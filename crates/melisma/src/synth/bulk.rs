@@ -65,7 +65,7 @@ impl BulkRenderer {
     pub fn new(device: &Device, budget: &Budget, config: BulkConfig) -> Result<Self> {
         let BulkConfig { n_mixes, seconds, sample_rate } = config;
         if !(0.0..=3600.0).contains(&seconds) || !(8_000..=192_000).contains(&sample_rate) {
-            return Err(Error::invalid(format!("synth: {seconds} s at {sample_rate} Hz"))
+            return Err(Error::invalid(format!("synth: cannot render {seconds} s at {sample_rate} Hz"))
                 .with_hint("use up to 3600 seconds at 8000 to 192000 Hz"));
         }
         let bulk = Bulk { n_mixes, len: (seconds * f64::from(sample_rate)).round() as usize, position: 0 };
@@ -107,7 +107,7 @@ impl BulkRenderer {
     pub fn start(&mut self, phrases: &[Phrase]) -> Result<Ticket> {
         if phrases.len() > self.bulk.n_mixes {
             let (n, most) = (phrases.len(), self.bulk.n_mixes);
-            return Err(Error::invalid(format!("{n} phrases in a batch of {most} mixes")));
+            return Err(Error::invalid(format!("{n} phrases do not fit into a batch of {most} mixes")));
         }
         phrases.iter().try_for_each(Phrase::check)?;
         let mut notes = std::mem::take(&mut self.notes);

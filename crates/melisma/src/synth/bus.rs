@@ -90,7 +90,7 @@ impl Bus {
         }
     }
 
-    /// Samples by which it delays the sound.
+    /// Latency in samples.
     pub fn latency(&self) -> usize {
         self.limiter.as_ref().map_or(0, Limiter::latency)
     }

@@ -18,7 +18,7 @@ use crate::runtime::thread;
 use crate::{Error, Result};
 
 /// Blocks of a capture.
-const KEPT: u64 = 100;
+const MAX_BLOCKS: u64 = 100;
 /// Blocks in the ring; the additional ones can be written while a capture is read.
 const SLOTS: u64 = 128;
 /// How often they are written.
@@ -139,7 +139,7 @@ impl Ring {
     }
 
     fn write(&self, complete: u64) -> Result<()> {
-        let mut first = complete.saturating_sub(KEPT);
+        let mut first = complete.saturating_sub(MAX_BLOCKS);
         let block = 2 * self.block_len;
         let mut samples = Vec::with_capacity((complete - first) as usize * block);
         for at in first..complete {

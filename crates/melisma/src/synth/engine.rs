@@ -32,7 +32,7 @@ pub struct Engine {
     config: EngineConfig,
     voices: Voices,
     events: EventQueue,
-    notes: Vec<Sounding>,
+    notes: Vec<ActiveVoice>,
     bends: [f32; N_CHANNELS],
     glides: Glides,
     controls: Vec<Control>,
@@ -55,7 +55,7 @@ const SPARE_LANES: usize = 16 + 16 * Instrument::ALL.len();
 const FADE_SECONDS: f64 = 0.002;
 
 #[derive(Debug, Clone, Copy)]
-struct Sounding {
+struct ActiveVoice {
     note: u64,
     slot: Slot,
     instrument: Instrument,
@@ -258,7 +258,7 @@ impl Engine {
                 self.make_room(note);
                 let bus = if self.config.buses == Buses::Stems { instrument as usize } else { 0 };
                 match self.voices.start(bus, &voice, self.position, self.glides.now()) {
-                    Ok(Some(slot)) => self.notes.push(Sounding { note, slot, instrument, channel, key }),
+                    Ok(Some(slot)) => self.notes.push(ActiveVoice { note, slot, instrument, channel, key }),
                     _ => self.n_dropped += 1,
                 }
             }
@@ -282,7 +282,7 @@ impl Engine {
     fn bend(&mut self, channel: u8, semitones: f32) {
         self.bends[usize::from(channel) % N_CHANNELS] = semitones;
         for index in 0..self.notes.len() {
-            let Sounding { slot, instrument, key, .. } = self.notes[index];
+            let ActiveVoice { slot, instrument, key, .. } = self.notes[index];
             if self.notes[index].channel == channel {
                 let increments = self.pitch(key, channel).increments(instrument);
                 self.voices.retune(slot, increments, self.position);

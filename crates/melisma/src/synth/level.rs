@@ -44,7 +44,7 @@ impl Level {
 /// Those of `listen`, and a target that is not from -70 to 0 LUFS.
 pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> Result<Meter>) -> Result<Level> {
     if !(-70.0..=0.0).contains(&target_lufs) {
-        return Err(Error::invalid(format!("a loudness of {target_lufs} LUFS; -70 to 0"))
+        return Err(Error::invalid(format!("a loudness of {target_lufs} LUFS is out of range: -70 to 0"))
             .with_hint("-14 to -23 is usual for music"));
     }
     let mut attempt = |level: f64, ceiling_dbtp: Option<f64>| {

@@ -106,7 +106,7 @@ impl Phrase {
     /// a million notes; the message names the first of these.
     pub fn check(&self) -> Result<()> {
         if self.n_notes() > MAX_NOTES {
-            return Err(Error::invalid(format!("a phrase of {} notes; at most {MAX_NOTES}", self.n_notes()))
+            return Err(Error::invalid(format!("phrase has {} notes; at most {MAX_NOTES}", self.n_notes()))
                 .with_hint("cut it into shorter phrases"));
         }
         within(&"the phrase's seconds", self.seconds, MAX_SECONDS)?;
@@ -181,7 +181,7 @@ impl PhraseRenderer {
     pub fn new(config: EngineConfig, seconds: f64) -> Result<Self> {
         let buses = if tracing::enabled!(tracing::Level::INFO) { Buses::Stems } else { config.buses };
         if !(0.0..=3600.0).contains(&seconds) {
-            return Err(Error::invalid(format!("synth: a pool of {seconds} s")).with_hint("use 0 to 3600 seconds"));
+            return Err(Error::invalid(format!("synth: bad pool of {seconds} s")).with_hint("use 0 to 3600 seconds"));
         }
         let len = (seconds * f64::from(config.sample_rate)).ceil() as usize;
         let engine = Engine::new(EngineConfig { buses, ..config })?;

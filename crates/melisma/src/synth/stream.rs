@@ -81,7 +81,7 @@ impl Stream {
     pub fn with_bus(config: EngineConfig, bus: BusConfig) -> Result<(Self, Remote)> {
         if config.sample_rate != bus.sample_rate {
             let rates = [config.sample_rate, bus.sample_rate];
-            return Err(Error::invalid(format!("synth: voices of {} Hz and a bus of {} Hz", rates[0], rates[1]))
+            return Err(Error::invalid(format!("synth: voices have {} Hz, the bus has {} Hz", rates[0], rates[1]))
                 .with_hint("give both the same rate"));
         }
         let engine = Engine::new(config)?;
@@ -104,7 +104,7 @@ impl Stream {
         (stream, Remote { outbox })
     }
 
-    /// Samples by which the limiter delays the sound.
+    /// Latency of the limiter, in samples.
     pub fn latency(&self) -> usize {
         self.bus.as_ref().map_or(0, Bus::latency)
     }

@@ -119,7 +119,8 @@ fn filled(
     fill: impl FnOnce(&mut [u8]) -> Result<()>,
 ) -> Result<Tensor> {
     let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
-    let shape = shape.ok_or_else(|| Error::new(ErrorKind::Memory, format!("shape {:?}", entry.shape)))?;
+    let shape = shape
+        .ok_or_else(|| Error::new(ErrorKind::Memory, format!("shape {:?} does not fit into memory", entry.shape)))?;
     let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype(&entry.dtype)?, &shape)?;
     fill(tensor.bytes_mut()?.host()?)?;
     Ok(tensor)
@@ -134,6 +135,6 @@ fn dtype(name: &str) -> Result<DType> {
         "I32" => DType::I32,
         "I16" => DType::I16,
         "U8" | "BOOL" => DType::U8,
-        other => return Err(Error::unsupported(format!("elements of type {other}"))),
+        other => return Err(Error::unsupported(format!("unsupported element type {other}"))),
     })
 }

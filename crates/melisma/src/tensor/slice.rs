@@ -28,7 +28,7 @@ impl TensorOptimizer {
         if let Values::Each(x) = x
             && x.len() != y.len()
         {
-            return Err(Error::invalid(format!("{} and {} elements", y.len(), x.len())));
+            return Err(Error::invalid(format!("the slices differ in length: {} and {} elements", y.len(), x.len())));
         }
         if matches!(self.queue().device(), Device::Cpu(_)) && T::DTYPE == DType::F32 {
             let y: &mut [f32] = bytemuck::cast_slice_mut(y);

@@ -17,7 +17,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::histogram::Histogram;
-use super::span::{Fields, Frame, Left, allocate, enter, leave, thread_number};
+use super::span::{ClosedSpan, Fields, Frame, allocate, enter, leave, thread_number};
 use super::{Detail, DeviceSpan, RangeSink};
 use crate::{Error, Result};
 
@@ -208,7 +208,7 @@ impl Collector {
         self.0.origin.elapsed().as_nanos() as u64
     }
 
-    fn record(&self, metadata: &'static Metadata<'static>, now: u64, left: Left, fields: &Fields) {
+    fn record(&self, metadata: &'static Metadata<'static>, now: u64, left: ClosedSpan, fields: &Fields) {
         let thread = thread_number();
         let elapsed = now.saturating_sub(left.start);
         let mut shard = self.0.shards[thread as usize % SHARDS].lock();

@@ -70,7 +70,7 @@ pub(super) struct Frame {
 }
 
 /// A span that was left.
-pub(super) struct Left {
+pub(super) struct ClosedSpan {
     pub start: u64,
     /// Time excluding inner spans.
     pub own: u64,
@@ -99,7 +99,7 @@ pub(super) fn allocate(collector: u64, bytes: u64) -> bool {
 }
 
 /// Removes the newest frame of `span` and adds its time to the enclosing frame.
-pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<Left> {
+pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<ClosedSpan> {
     FRAMES.with_borrow_mut(|frames| {
         let at = frames.iter().rposition(|frame| frame.collector == collector && frame.span == span)?;
         let frame = frames.remove(at);
@@ -107,7 +107,7 @@ pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<Left> {
         if let Some(outer) = frames[..at].iter_mut().rev().find(|outer| outer.collector == collector) {
             outer.children += elapsed;
         }
-        Some(Left { start: frame.start, own: elapsed.saturating_sub(frame.children), allocated: frame.allocated })
+        Some(ClosedSpan { start: frame.start, own: elapsed.saturating_sub(frame.children), allocated: frame.allocated })
     })
 }
 

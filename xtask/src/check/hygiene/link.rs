@@ -19,7 +19,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
             let broken = links(line).filter(|target| !leads_somewhere(file, target, files));
             found.extend(broken.map(|target| format!("{path}:{number}: `{target}` leads nowhere")));
             let missing = pictures(line).filter(|picture| !exists(file, picture));
-            found.extend(missing.map(|picture| format!("{path}:{number}: there is no picture `{picture}`")));
+            found.extend(missing.map(|picture| format!("{path}:{number}: missing picture `{picture}`")));
         }
     }
     found
@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(found(good), [""; 0], "{good}");
         }
         let text = "<source srcset=\"no.png\"><img src=\"../../README.md\">";
-        let missing = |picture: &str| format!("docs/a.md:1: there is no picture `{picture}`");
+        let missing = |picture: &str| format!("docs/a.md:1: missing picture `{picture}`");
         assert_eq!(found(text), [missing("../../README.md"), missing("no.png")]);
     }
 

@@ -33,7 +33,7 @@ impl Budget {
 /// The budget of `kernel` (a symbol, perhaps mangled) in the text of its `.cu` file.
 ///
 /// # Errors
-/// There is no budget, or it cannot be parsed.
+/// The budget is missing or cannot be parsed.
 pub fn find(text: &str, kernel: &str) -> Result<Budget> {
     let name = source_name(kernel);
     if let Some(budget) = by_pattern(text, name)? {

@@ -60,14 +60,14 @@ impl Prepared {
                 kv[n_channels..].copy_from_slice(&qkv[2 * n_channels..]);
             }
             let (mixed, skip) = (&mut mixed[stream * len..][..len], &mut skip[stream * len..][..len]);
-            let seen = Seen { layer: self, row, n_latents: step.n_latents, qx, kv };
+            let seen = StreamPass { layer: self, row, n_latents: step.n_latents, qx, kv };
             for (t, (mixed, skip)) in
                 mixed.chunks_exact_mut(n_channels).zip(skip.chunks_exact_mut(n_channels)).enumerate()
             {
                 skip.copy_from_slice(&qx[t * width + n_channels..][..n_channels]);
                 let seen = &seen;
                 let scores = &mut *scores;
-                dispatch!(queue.cpu().isa, attend(seen: &Seen<'_>, t: usize, scores: &mut [f32], mixed: &mut [f32]));
+                dispatch!(queue.cpu().isa, attend(seen: &StreamPass<'_>, t: usize, scores: &mut [f32], mixed: &mut [f32]));
                 if !self.attention.timeline.live(row, step.n_latents).contains(&t) {
                     skip.fill(0.0);
                 }
@@ -92,7 +92,7 @@ impl Prepared {
 }
 
 /// Memory and step of one stream.
-struct Seen<'a> {
+struct StreamPass<'a> {
     layer: &'a Prepared,
     row: &'a Row,
     n_latents: usize,
@@ -104,7 +104,7 @@ struct Seen<'a> {
 
 /// Output row `t`.
 #[inline(always)]
-fn attend(seen: &Seen<'_>, t: usize, scores: &mut [f32], mixed: &mut [f32]) {
+fn attend(seen: &StreamPass<'_>, t: usize, scores: &mut [f32], mixed: &mut [f32]) {
     let Attention { n_channels, head_dim, window, timeline } = seen.layer.attention;
     let width = 2 * n_channels;
     mixed.fill(0.0);

@@ -44,7 +44,7 @@ impl Prepared {
     pub(super) fn new(attention: &Attention, cuda: &Cuda, budget: &Budget) -> Result<Self> {
         let needed = WARPS * (attention.head_dim + attention.window) * size_of::<f32>();
         if needed > SHARED_BYTES {
-            return Err(Error::unsupported(format!("attention on CUDA with {attention:?}")));
+            return Err(Error::unsupported(format!("attention: CUDA cannot hold {attention:?}")));
         }
         let upload = Upload::new(cuda, budget)?;
         Ok(Self {

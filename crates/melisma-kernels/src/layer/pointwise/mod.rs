@@ -75,10 +75,13 @@ impl Pointwise<'_> {
             check_len("pointwise: bias", bias.len(), self.n_out)?;
         }
         if self.bias.is_some() && self.mode != Mode::Plain {
-            return Err(Error::invalid(format!("pointwise: a bias in mode {:?}", self.mode)));
+            return Err(Error::invalid(format!("pointwise: mode {:?} takes no bias", self.mode)));
         }
         if self.mode == Mode::Noise && self.n_in != self.n_out {
-            return Err(Error::invalid(format!("pointwise: noise from {} to {} channels", self.n_in, self.n_out)));
+            return Err(Error::invalid(format!(
+                "pointwise: noise cannot map {} to {} channels",
+                self.n_in, self.n_out
+            )));
         }
         let on = OnDevice::new(
             device,

@@ -77,7 +77,7 @@ pub struct Quantize<'a> {
     pub frame_latents: usize,
     /// Coarse to fine.
     pub levels: &'a [Level<'a>],
-    /// Latents by which the input lags behind the stream.
+    /// Lag of the input behind the stream, in latents.
     pub lag: usize,
 }
 

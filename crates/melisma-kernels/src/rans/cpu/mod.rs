@@ -51,7 +51,7 @@ impl<'a> Stream<'a> {
         for (state, bytes) in stream.states.iter_mut().zip(states.as_chunks::<4>().0) {
             *state = u32::from_le_bytes(*bytes);
             if !(L..1 << 31).contains(state) {
-                return Err(Error::corrupt(format!("a state of {state:#x}")));
+                return Err(Error::corrupt(format!("state {state:#x} is out of range")));
             }
         }
         Ok(stream)

@@ -51,7 +51,7 @@ pub struct Mel {
     pub frame_len: usize,
     /// Samples between the starts of frames.
     pub hop_len: usize,
-    /// Samples by which the first frame starts before the first sample.
+    /// Offset of the first frame before the first sample, in samples.
     pub pad: usize,
     /// The values before the first and after the last sample.
     pub edge: Edge,

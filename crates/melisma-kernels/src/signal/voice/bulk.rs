@@ -3,7 +3,7 @@
 
 use super::cuda::OnCuda;
 use super::group::Kind;
-use super::note::{Arrangement, Bulk, Controls, Moves, Note};
+use super::note::{Arrangement, Bulk, ControlChanges, Controls, Note};
 use super::player::{Player, share};
 use super::{Control, TICK};
 use crate::memory::view::check_len;
@@ -19,7 +19,7 @@ pub struct Plan {
     bulk: Bulk,
     notes: Vec<Note>,
     lanes: Vec<u32>,
-    moves: Moves,
+    moves: ControlChanges,
     on: On,
 }
 
@@ -45,14 +45,14 @@ impl Bulk {
             && self.n_mixes.checked_mul(self.len).is_some_and(|n| n < 1 << 40);
         if !fits || !self.position.is_multiple_of(TICK as u64) {
             let Self { n_mixes, len, position } = self;
-            return Err(Error::invalid(format!("voice: {n_mixes} mixes of {len} samples from {position} on"))
+            return Err(Error::invalid(format!("voice: bad range: {n_mixes} mixes of {len} samples from {position}"))
                 .with_hint("begin at a multiple of 32 and render in shorter parts"));
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(Vec::new()),
             Device::Cuda(cuda) => On::Cuda(Box::new(OnCuda::new(cuda, budget)?)),
         };
-        let moves = Moves { controls: vec![Control::default()], per_mix: 1 };
+        let moves = ControlChanges { controls: vec![Control::default()], per_mix: 1 };
         Ok(Plan { bulk: self, notes: Vec::new(), lanes: Vec::new(), moves, on })
     }
 }
@@ -67,7 +67,7 @@ impl Plan {
             note.voice.check()?;
             if note.mix as usize >= self.bulk.n_mixes || note.onset < self.bulk.position {
                 let (mix, onset) = (note.mix, note.onset);
-                return Err(Error::invalid(format!("voice: a note of mix {mix} at sample {onset}")));
+                return Err(Error::invalid(format!("voice: bad note of mix {mix} at sample {onset}")));
             }
         }
         self.notes.clear();

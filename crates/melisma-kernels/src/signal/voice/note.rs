@@ -48,12 +48,12 @@ pub enum Controls<'a> {
 
 /// The loaded controls: `per_mix` for each mix, or one for all.
 #[derive(Debug)]
-pub(super) struct Moves {
+pub(super) struct ControlChanges {
     pub(super) controls: Vec<Control>,
     pub(super) per_mix: usize,
 }
 
-impl Moves {
+impl ControlChanges {
     pub(super) fn of(&self, mix: usize) -> &[Control] {
         if self.per_mix == 1 { &self.controls } else { &self.controls[mix * self.per_mix..][..self.per_mix] }
     }
@@ -82,5 +82,5 @@ pub(super) struct Arrangement<'a> {
     pub(super) lanes: &'a [u32],
     pub(super) group: u32,
     pub(super) is_alone: bool,
-    pub(super) moves: &'a Moves,
+    pub(super) moves: &'a ControlChanges,
 }

@@ -1,6 +1,6 @@
 //! Bulk rendering on the CPU: each thread plays its mixes one after the other.
 
-use super::note::{Bulk, Moves, Note};
+use super::note::{Bulk, ControlChanges, Note};
 use super::{Block, Slot, TICK, UNIT, Voices};
 use crate::Cpu;
 
@@ -40,7 +40,7 @@ pub(super) fn share(players: &mut Vec<Player>, notes: &[Note], bulk: Bulk, cpu: 
 const N_CONTROLS: usize = Voices::LONGEST / TICK + 1;
 
 impl Player {
-    pub(super) fn render(&mut self, bulk: Bulk, notes: &[Note], moves: &Moves) {
+    pub(super) fn render(&mut self, bulk: Bulk, notes: &[Note], moves: &ControlChanges) {
         let still = [moves.controls[0]; N_CONTROLS];
         for place in 0..self.mixes.len() {
             let [mix, first, n_notes] = self.mixes[place];

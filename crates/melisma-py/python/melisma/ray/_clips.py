@@ -8,7 +8,7 @@ from typing import Any
 import melisma
 from melisma import _melisma
 
-from .._array import refuse
+from .._array import value_error
 from . import _shards
 from ._cluster import Needs
 from ._folder import Folder, Plan, remove, stamp, stem
@@ -29,7 +29,7 @@ class Clips:
         self._place: tuple[str | None, int] = (None, 1)
 
     def needs(self) -> Needs:
-        """Room beside the folder of clips."""
+        """Returns the needs: room beside the folder of clips."""
         return Needs(self._version, (), (os.path.dirname(self.output),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Clips:
         """Renders the clips of one range."""
         job = self.folder.job()
         assert job is not None
-        # A range with a row has clips of this job, of which some were damaged since.
+        # A range with a row has clips of this job; some were damaged since.
         overwrite = self.overwrite or self.folder.read(f"{stem(shard)}.json") is not None
         row = _melisma._clips(self.output, self.settings, (shard, job["shards"]), self._place, overwrite)
         return row | {"stamp": stamp(self._files(shard, job["shards"]))}
@@ -85,7 +85,7 @@ class Clips:
 def check(settings: dict[str, Any]) -> None:
     """Fails as rendering clips with these settings does."""
     if settings["seconds"] > LONGEST_S:
-        raise refuse(f"seconds is {settings['seconds']}", "a day is the longest clip")
+        raise value_error(f"seconds is {settings['seconds']}", "a day is the longest clip")
     trial = settings | {"count": 1, "seconds": min(settings["seconds"], TRIAL_S)}
     with tempfile.TemporaryDirectory() as folder:
         _melisma._clips(folder, trial, (0, 1), ("cpu", 1), False)

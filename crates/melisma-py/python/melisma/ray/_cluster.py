@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, u
 
 import melisma
 
-from .._array import refuse
+from .._array import value_error
 from ._error import JobError
 from ._folder import Folder
 from ._lock import Lock
@@ -25,7 +25,7 @@ from ._lock import Lock
 #: Free bytes below which a disk counts as full.
 LEAST_FREE = 64 << 20
 #: Seconds until a node that does not answer is left out.
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ class Workers:
         for key in ("num_cpus", "num_gpus"):
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise refuse(f"{key} is {value!r}", "use a number from 0 on")
-        whole("count", self.count, 1)
+                raise value_error(f"{key} is {value!r}", "use a number from 0 on")
+        check_int("count", self.count, 1)
 
 
-def whole(name: str, value: Any, least: int) -> None:
+def check_int(name: str, value: Any, least: int) -> None:
     """Fails unless `value` is None or a whole number from `least` on."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise refuse(f"{name} is {value!r}", f"use a whole number from {least} on")
+        raise value_error(f"{name} is {value!r}", f"use a whole number from {least} on")
 
 
-def _room(workers: Workers, resources: dict[str, float]) -> int:
-    """How many workers a node has room for."""
+def _max_workers(workers: Workers, resources: dict[str, float]) -> int:
+    """Returns how many workers a node has room for."""
     asked = {"CPU": workers.num_cpus, "GPU": workers.num_gpus}
     rooms = [int(resources.get(name, 0) // amount) for name, amount in asked.items() if amount > 0]
     return min(rooms, default=1)
@@ -72,8 +72,8 @@ class Needs:
     writes: tuple[str, ...]
 
 
-def fault_of(needs: Needs) -> str | None:
-    """Why this node cannot work, or None."""
+def find_fault(needs: Needs) -> str | None:
+    """Returns why this node cannot work, or None."""
     if melisma.__version__ != needs.version:
         return f"melisma {melisma.__version__} is installed, the driver has {needs.version}"
     for path in needs.reads:
@@ -94,8 +94,8 @@ def name() -> str:
     return f"{socket.gethostname()} ({context.get_node_id()[:8]})"
 
 
-def _look(needs: list[Needs]) -> tuple[str, str | None]:
-    return name(), next(filter(None, map(fault_of, needs)), None)
+def _inspect(needs: list[Needs]) -> tuple[str, str | None]:
+    return name(), next(filter(None, map(find_fault, needs)), None)
 
 
 class Cluster:
@@ -110,28 +110,28 @@ class Cluster:
         self.nodes: list[dict[str, Any]] = []
         self.names: list[str] = []
         self.faults: list[dict[str, Any]] = []
-        self.look_again()
+        self.refresh()
 
     def require(self, needs: Needs) -> None:
         """Leaves out the nodes that lack something more."""
         self._needs.append(needs)
-        self.look_again()
+        self.refresh()
 
-    def leave_out(self, names: Iterable[str]) -> None:
+    def exclude(self, names: Iterable[str]) -> None:
         """Uses these nodes no more, by the names that `name` gave them."""
         self._left_out.update(names)
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Finds the nodes that are alive now and lack nothing."""
         here = ray.get_runtime_context().get_node_id()
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call, unused-ignore]
         # The driver's node first: what is done once is done there if it can work.
         alive.sort(key=lambda node: (node["NodeID"] != here, node["NodeID"]))
-        asked = [(node, on(node["NodeID"], _look, self._needs)) for node in alive]
+        asked = [(node, on(node["NodeID"], _inspect, self._needs)) for node in alive]
         self.nodes, self.names = [], []
-        for node, answer in asked:
+        for node, wait_for in asked:
             try:
-                called, fault = ray.get(answer, timeout=PATIENCE_S)
+                called, fault = ray.get(wait_for, timeout=TIMEOUT_S)
             except ray.exceptions.RayError as error:
                 called = f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})"
                 fault = f"melisma cannot be used: {first_line(error)}"
@@ -147,51 +147,51 @@ class Cluster:
             reason = f": {reasons.pop()}" if len(reasons) == 1 else ""
             raise JobError(f"no node of the cluster can work{reason}", self.faults)
 
-    def seats(self, workers: Workers) -> list[str]:
-        """The node of each worker, one node after the other."""
-        each = [[node["NodeID"]] * _room(workers, node["Resources"]) for node in self.nodes]
-        seats = [seat for row in itertools.zip_longest(*each) for seat in row if seat is not None]
-        if not seats:
+    def worker_nodes(self, workers: Workers) -> list[str]:
+        """Returns the node of each worker, one node after the other."""
+        each = [[node["NodeID"]] * _max_workers(workers, node["Resources"]) for node in self.nodes]
+        worker_nodes = [seat for row in itertools.zip_longest(*each) for seat in row if seat is not None]
+        if not worker_nodes:
             asked = f"num_cpus={workers.num_cpus} and num_gpus={workers.num_gpus}"
             raise JobError(f"no node has room for a worker with {asked}", self.faults, "ask for less, or add nodes")
-        return seats[: workers.count]
+        return worker_nodes[: workers.count]
 
-    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def run_once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function on the first node that is alive, and returns what it returns or raises."""
         for node in self.nodes:
             try:
-                return answer(on(node["NodeID"], function, *arguments))
+                return wait_for(on(node["NodeID"], function, *arguments))
             except ray.exceptions.RayError as error:
                 last = error
         raise last
 
     @contextmanager
-    def locked(self, folder: Folder) -> Iterator[None]:
+    def lock(self, folder: Folder) -> Iterator[None]:
         """Holds the lock of a job. Ray ends the process that holds it when the driver dies."""
         owner = f"{socket.gethostname()}, process {os.getpid()}"
-        options = {"num_cpus": 0, "scheduling_strategy": _pinned(self.nodes[0]["NodeID"])}
+        options = {"num_cpus": 0, "scheduling_strategy": _node_affinity(self.nodes[0]["NodeID"])}
         lock = ray.remote(Lock).options(**options).remote(folder, owner)
         try:
-            answer(lock.take.remote())
+            wait_for(lock.take.remote())
             yield
         finally:
             # The lock is gone already if its node is.
             with suppress(ray.exceptions.RayError):
-                answer(lock.release.remote())
+                wait_for(lock.release.remote())
             ray.kill(lock)
 
 
 def on(node: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls a function on a node; a reference to what it returns."""
-    return ray.remote(function).options(num_cpus=0, max_retries=2, scheduling_strategy=_pinned(node)).remote(*arguments)
+    return ray.remote(function).options(num_cpus=0, max_retries=2, scheduling_strategy=_node_affinity(node)).remote(*arguments)
 
 
-def _pinned(node: str) -> Any:
+def _node_affinity(node: str) -> Any:
     return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def answer(reference: Any) -> Any:
-    """What a call returns or raises."""
+def wait_for(reference: Any) -> Any:
+    """Returns what a call returns or raises."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -199,7 +199,7 @@ def answer(reference: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """An exception in one line."""
+    """Returns an exception in one line."""
     cause = getattr(error, "cause", None) or error
     text = str(cause).strip()
     return text.splitlines()[-1] if text else type(cause).__name__

@@ -11,7 +11,7 @@ from typing import Any
 import melisma
 from melisma import _feature, _melisma, dataset
 
-from .._array import refuse
+from .._array import value_error
 from .._feature import Feature, Tokens
 from . import _shards
 from ._cluster import Needs
@@ -24,7 +24,7 @@ FILES_PER_SHARD = 2000
 #: Failures that the report lists; the file beside the dataset lists all.
 MAX_LISTED = 1000
 #: Seconds to wait for a worker of a dead driver to let go of a shard.
-PATIENCE_S = 120
+TIMEOUT_S = 120
 #: What a shard's report passes on.
 KEYS = ("rows", "frames", "files_ok", "files_failed", "files_without_text", "audio_seconds", "wall_seconds")
 
@@ -46,7 +46,7 @@ class Build:
         self._stage: Stage | None = None
 
     def needs(self) -> Needs:
-        """The inputs, the model and the table; room beside the output and for remote files."""
+        """Returns the needs: the inputs, the model and the table, and room beside the output and for remote files."""
         reads = [path for path in _paths(self.feature) if not path.startswith("builtin:")]
         reads += [] if self.remote else self.inputs
         writes = [os.path.dirname(self.output), *([self.remote.parent] if self.remote else [])]
@@ -72,17 +72,17 @@ class Build:
 
     def _plan(self, n_workers: int) -> Plan:
         _feature.builder(self.feature, ("cpu", 1, self.memory_limit))
-        self._spare([] if self.remote else self.inputs)
+        self._check_outputs([] if self.remote else self.inputs)
         if os.path.isdir(self.output):
             check_dataset(self.output)
         listed, skipped = self.remote.list() if self.remote else find(self.inputs)
         if os.path.exists(self.output) and not self.remote:
-            self._spare(map(str, listed.paths(0, 1)))
+            self._check_outputs(map(str, listed.paths(0, 1)))
         shards = _shards.choose(self.shards, n_workers, len(listed), FILES_PER_SHARD)
         facts = {"files": len(listed), "shards": shards, "skipped": skipped}
         return facts, lambda: listed.save(self.folder.at("inputs.list"))
 
-    def _spare(self, inputs: Iterable[str]) -> None:
+    def _check_outputs(self, inputs: Iterable[str]) -> None:
         """Fails if the output would replace an input."""
         output = os.path.realpath(self.output)
         for place in inputs:
@@ -90,7 +90,7 @@ class Build:
             if place.startswith((output, self.output)) or os.path.basename(place) == os.path.basename(output):
                 if f"{os.path.realpath(place)}/".startswith(f"{output}/"):
                     message = f"{self.output}: the output would replace the input {place}"
-                    raise refuse(message, "choose another name for the output")
+                    raise value_error(message, "choose another name for the output")
 
     def _check_list(self) -> None:
         path = self.folder.at("inputs.list")
@@ -98,7 +98,7 @@ class Build:
             _melisma._Inputs.load(path)
         except melisma.MelismaError:
             message = f"{path}: the job's list of input files is missing or damaged"
-            raise refuse(message, "use overwrite=True to start the job over") from None
+            raise value_error(message, "use overwrite=True to start the job over") from None
 
     def open(self, threads: int, device: str | None) -> None:
         """Loads the model, the table and the list of files."""
@@ -116,7 +116,7 @@ class Build:
             return self._build(shard, job["shards"])
         with_texts = isinstance(self.feature, Tokens) and self.feature.texts is None
         try:
-            with self._stage.fetched((shard, job["shards"]), with_texts):
+            with self._stage.stage((shard, job["shards"]), with_texts):
                 return self._build(shard, job["shards"])
         except melisma.MelismaError:
             # It may lack files that were there.
@@ -139,7 +139,7 @@ class Build:
             except melisma.MelismaError as error:
                 if error.kind == "exists" and not order["overwrite"]:
                     order["overwrite"] = True
-                elif error.kind != "busy" or time.monotonic() - begun > PATIENCE_S:
+                elif error.kind != "busy" or time.monotonic() - begun > TIMEOUT_S:
                     raise
                 else:
                     time.sleep(1)
@@ -180,14 +180,14 @@ class Build:
 
 
 def _paths(feature: Feature) -> list[str]:
-    """The files that a feature reads."""
+    """Returns the files that a feature reads."""
     if not isinstance(feature, Tokens):
         return []
     return [str(feature.model), *([] if feature.texts is None else [str(feature.texts.path)])]
 
 
 def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:
-    """The audio files of local inputs, and what was left out, in words."""
+    """Returns the audio files of local inputs, and what was left out, in words."""
     listed = _melisma._Inputs.find(inputs)
     return listed, listed.skipped()
 
@@ -197,7 +197,7 @@ def check_dataset(folder: str) -> None:
     try:
         dataset.open(folder)
     except melisma.MelismaError:
-        raise refuse(f"{folder}: this folder is not a dataset", "choose another name, or remove it yourself") from None
+        raise value_error(f"{folder}: this folder is not a dataset", "choose another name, or remove it yourself") from None
 
 
 def _failures(path: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ _SHOWN = 10
 
 
 class JobError(MelismaRuntimeError):
-    """Shards that failed on every attempt, or nodes of which none can work. Finished shards stay for the next call.
+    """Shards that failed on every attempt, or no node that can work. Finished shards stay for the next call.
 
     Args:
         what: What failed.
@@ -18,7 +18,7 @@ class JobError(MelismaRuntimeError):
     """
 
     def __init__(self, what: str, faults: list[dict[str, Any]], hint: str | None = None) -> None:
-        lines = [what, *(f"  {said(fault)}" for fault in faults[:_SHOWN])]
+        lines = [what, *(f"  {format_fault(fault)}" for fault in faults[:_SHOWN])]
         if len(faults) > _SHOWN:
             lines.append(f"  and {len(faults) - _SHOWN} more")
         super().__init__("unsupported", "\n".join(lines), hint)
@@ -28,7 +28,7 @@ class JobError(MelismaRuntimeError):
         return JobError, (self.what, self.faults, self.hint)
 
 
-def said(fault: dict[str, Any]) -> str:
-    """A fault in one line."""
+def format_fault(fault: dict[str, Any]) -> str:
+    """Returns a fault in one line."""
     shard = "" if fault["shard"] is None else f", shard {fault['shard']}"
     return f"{fault['node'] or 'the cluster'}{shard}: {fault['message']}"

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from .._array import refuse
+from .._array import value_error
 
 #: What is decided once, and what writes the files that belong to it.
 Plan: TypeAlias = tuple[dict[str, Any], Callable[[], None]]
@@ -39,14 +39,14 @@ class Folder:
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            raise refuse(f"{self.path}: a file has the name of the job's folder", "choose another output") from None
+            raise value_error(f"{self.path}: a file has the name of the job's folder", "choose another output") from None
         foreign = [name for name in names if not _EARLY.fullmatch(name)]
         if not foreign or self.job() is not None:
             return
         hint = "choose another output, or remove the folder yourself"
         if "job.json" in names:
-            raise refuse(f"{self.at('job.json')}: the file is damaged", hint)
-        raise refuse(f"{self.path}: the folder has `{foreign[0]}`, and no job of melisma.ray", hint)
+            raise value_error(f"{self.at('job.json')}: the file is damaged", hint)
+        raise value_error(f"{self.path}: the folder has `{foreign[0]}`, and no job of melisma.ray", hint)
 
     def begin(
         self, asked: dict[str, Any], targets: list[str], plan: Callable[[], Plan], overwrite: bool
@@ -61,14 +61,14 @@ class Folder:
         if found is not None and not overwrite:
             other = _difference(found["asked"], asked)
             if other is not None:
-                raise refuse(
+                raise value_error(
                     f"{self.path}: the job there was begun with {other}",
                     "use overwrite=True to start over, or the arguments that it was begun with",
                 )
             return found
         existing = [] if overwrite else [target for target in targets if os.path.exists(target)]
         if existing:
-            raise refuse(f"{existing[0]}: the file exists already", "use overwrite=True, or choose another name")
+            raise value_error(f"{existing[0]}: the file exists already", "use overwrite=True, or choose another name")
         facts, save = plan()
         self.empty()
         os.makedirs(self.path, exist_ok=True)
@@ -84,16 +84,16 @@ class Folder:
             remove(self.at(name))
 
     def job(self) -> dict[str, Any] | None:
-        """The job, if one was begun here."""
+        """Returns the job, if one was begun here."""
         found = self.read("job.json")
         return found if found is not None and {"asked", "shards"} <= found.keys() else None
 
     def at(self, name: str) -> str:
-        """The path of a file of the job."""
+        """Returns the path of a file of the job."""
         return os.path.join(self.path, name)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A JSON file, or None if it is missing or damaged."""
+        """Returns a JSON file, or None if it is missing or damaged."""
         try:
             with open(self.at(name), encoding="utf-8") as file:
                 found = json.load(file)
@@ -111,19 +111,19 @@ class Folder:
         os.replace(partial, self.at(name))
 
     def rows(self) -> dict[int, dict[str, Any]]:
-        """The rows of all finished shards."""
+        """Returns the rows of all finished shards."""
         found = (re.fullmatch(r"shard-(\d{5,})\.json", name) for name in sorted(os.listdir(self.path)))
         rows = {int(match[1]) - 1: self.read(match[0]) for match in found if match is not None}
         return {shard: row for shard, row in rows.items() if row is not None}
 
-    def begun_on(self, shard: int) -> str | None:
-        """The node that a shard was begun on last."""
+    def started_node(self, shard: int) -> str | None:
+        """Returns the node that a shard was begun on last."""
         found = self.read(f"{stem(shard)}.begun")
         return None if found is None else str(found["node"])
 
 
 def stem(shard: int) -> str:
-    """The name of a shard's files, counted from 1 as in `--shard`."""
+    """Returns the name of a shard's files, counted from 1 as in `--shard`."""
     return f"shard-{shard + 1:05}"
 
 
@@ -150,7 +150,7 @@ def stamp(paths: Iterable[str]) -> str | None:
 
 
 def _difference(found: dict[str, Any], asked: dict[str, Any]) -> str | None:
-    """The first argument that differs, in words; None if all are the same."""
+    """Returns the first argument that differs, in words; None if all are the same."""
     for key in {**asked, **found}:
         before, now = found.get(key), asked.get(key)
         if before == now:

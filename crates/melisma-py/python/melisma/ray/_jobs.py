@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .._array import refuse
-from .._feature import Feature, Tokens, feature_of
+from .._array import value_error
+from .._feature import Feature, Tokens, as_feature
 from .._path import StrPath, path_of
 from ..dataset import Store
 from ._clips import Clips
-from ._cluster import Cluster, Needs, Workers, whole
+from ._cluster import Cluster, Needs, Workers, check_int
 from ._dataset import Build
 from ._error import JobError
 from ._pack import Pack
@@ -72,17 +72,17 @@ def build(
     """
     _check(workers, shards, retries)
     for key in old.keys() & OTHERWISE.keys():
-        raise refuse(f"`{key}` cannot be set for a job on Ray", OTHERWISE[key])
-    made = feature_of(feature, old, "melisma.ray.build")
+        raise value_error(f"`{key}` cannot be set for a job on Ray", OTHERWISE[key])
+    resolved = as_feature(feature, old, "melisma.ray.build")
     kind = os.path.splitext(path_of(output))[1][1:] if store is None else store
     if kind not in KINDS:
         hint = "use store=\"hdf5\", \"safetensors\" or \"npy\", or a name that ends with .h5 or .safetensors"
-        raise refuse(f"unknown kind of dataset `{kind}`", hint)
+        raise value_error(f"unknown kind of dataset `{kind}`", hint)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     options = {
         "store": store,
         "overwrite": overwrite,
-        "feature": _seen_everywhere(made),
+        "feature": _with_absolute_paths(resolved),
         "memory_limit": memory_limit,
         "scratch": None if scratch is None else _absolute(scratch),
     }
@@ -114,7 +114,7 @@ def pack(
         The new index, bytes before and after, counts of shards, and the faults.
     """
     _check(workers, None, retries)
-    whole("tile_size", tile_size, 1)
+    check_int("tile_size", tile_size, 1)
     return PackReport(**_run(Pack(_absolute(index), tile_size, overwrite), workers, retries, allow_missing=False))
 
 
@@ -156,7 +156,7 @@ def clips(
     """
     _check(workers, shards, retries)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_CLIPS:
-        raise refuse(f"count is {count!r}", f"use a whole number from 1 to {MAX_CLIPS}")
+        raise value_error(f"count is {count!r}", f"use a whole number from 1 to {MAX_CLIPS}")
     settings = {
         "preset": preset, "count": count, "seconds": seconds, "seed": str(seed), "rate": rate, "loudness": loudness,
         "sample_format": sample_format,
@@ -165,8 +165,8 @@ def clips(
     return ClipsReport(**_run(work, workers, retries, allow_missing=False))
 
 
-def _seen_everywhere(feature: Feature) -> Feature:
-    """A feature whose paths mean the same on every node."""
+def _with_absolute_paths(feature: Feature) -> Feature:
+    """Returns a feature whose paths mean the same on every node."""
     if not isinstance(feature, Tokens):
         return feature
     table = feature.texts
@@ -181,17 +181,17 @@ def _absolute(path: StrPath) -> str:
 
 def _check(workers: Workers, shards: int | None, retries: int) -> None:
     if not isinstance(workers, Workers):
-        raise refuse(f"workers is {workers!r}", "use Workers(num_cpus, num_gpus, count)")
-    whole("shards", shards, 1)
-    whole("retries", -1 if retries is None else retries, 0)
+        raise value_error(f"workers is {workers!r}", "use Workers(num_cpus, num_gpus, count)")
+    check_int("shards", shards, 1)
+    check_int("retries", -1 if retries is None else retries, 0)
 
 
 def _run(work: Work, workers: Workers, retries: int, allow_missing: bool) -> dict[str, Any]:
     begun = time.monotonic()
     cluster = Cluster(work.needs())
-    n_workers = len(cluster.seats(workers))
-    with cluster.locked(work.folder):
-        job = cluster.once(_prepare, work, n_workers)
+    n_workers = len(cluster.worker_nodes(workers))
+    with cluster.lock(work.folder):
+        job = cluster.run_once(_prepare, work, n_workers)
         # A node that does not see the job's file has another disk under this path.
         cluster.require(Needs(work.needs().version, (work.folder.at("job.json"),), ()))
         pipeline = Pipeline(work, cluster, workers, retries)
@@ -202,7 +202,7 @@ def _run(work: Work, workers: Workers, retries: int, allow_missing: bool) -> dic
             what = f"{len(failed)} of {job['shards']} shards failed on every attempt"
             raise JobError(what, faults, "once the cause is removed, the same call resumes the job")
         finished = [shard for shard in range(job["shards"]) if shard not in failed]
-        report: dict[str, Any] = cluster.once(_finish, work, finished)
+        report: dict[str, Any] = cluster.run_once(_finish, work, finished)
     counted = {"shards": job["shards"], "shards_resumed": len(done), "shards_failed": len(failed)}
     skipped = {"skipped": job["skipped"]} if "skipped" in job else {}
     return report | counted | skipped | {"faults": faults, "wall_seconds": time.monotonic() - begun}

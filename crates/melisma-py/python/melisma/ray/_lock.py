@@ -9,7 +9,7 @@ from .._error import MelismaValueError
 from ._folder import Folder
 
 #: Seconds until a lock that is held is an error; the processes of a dead driver need some to end.
-PATIENCE_S = 15
+TIMEOUT_S = 15
 
 
 class Lock:
@@ -20,18 +20,18 @@ class Lock:
         self._path = folder.at("lock")
         self._file: int | None = None
 
-    def take(self, patience_s: float = PATIENCE_S) -> None:
-        """Takes the lock, and makes the folder if there is none."""
+    def take(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Takes the lock, and creates the folder if it is missing."""
         self._folder.check()
         begun = time.monotonic()
-        while not self._try():
-            if time.monotonic() - begun > patience_s:
+        while not self._try_acquire():
+            if time.monotonic() - begun > timeout_s:
                 owner = (self._folder.read("lock") or {}).get("owner", "unknown")
                 message = f"{self._folder.path}: another driver works on this job ({owner})"
                 raise MelismaValueError("busy", message, "wait until it has finished, or stop it")
             time.sleep(0.2)
 
-    def _try(self) -> bool:
+    def _try_acquire(self) -> bool:
         os.makedirs(self._folder.path, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

@@ -10,7 +10,7 @@ import numpy
 import melisma
 from melisma import _melisma, pack
 
-from .._array import refuse
+from .._array import value_error
 from ._cluster import Needs
 from ._folder import Folder, Plan, stamp
 
@@ -25,14 +25,14 @@ class Pack:
         self._threads = 1
 
     def needs(self) -> Needs:
-        """The index, and room beside it."""
+        """Returns the needs: the index, and room beside it."""
         return Needs(self._version, (self.index,), (os.path.dirname(self.index),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
         """Checks the index against its files. Files that changed since they were packed are packed again."""
         packed_index, files = _melisma._pack_index(self.index)
         if not files:
-            raise refuse(f"{self.index}: the index names no files")
+            raise value_error(f"{self.index}: the index names no files")
         asked = {"index": self.index, "tile_size": self.tile_size, "files": files}
 
         def plan() -> Plan:

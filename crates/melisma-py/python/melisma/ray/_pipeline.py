@@ -19,7 +19,7 @@ class Work(Protocol):
     folder: Folder
 
     def needs(self) -> Needs:
-        """What every node must have."""
+        """Returns what every node must have."""
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
         """Begins or reopens the job on one node; returns at least its `shards`."""
@@ -40,7 +40,7 @@ class Worker:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.node = _cluster.name()
-        self.fault = _cluster.fault_of(work.needs())
+        self.fault = _cluster.find_fault(work.needs())
         if self.fault is None:
             resources = ray.get_runtime_context().get_assigned_resources()  # type: ignore[no-untyped-call, unused-ignore]
             # Ray shows each worker its own GPU as the first one.
@@ -53,16 +53,16 @@ class Worker:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         shard, folder = int(row["shard"]), self.work.folder
         begun = time.monotonic()
-        made, message = {}, self.fault
+        result, message = {}, self.fault
         if message is None:
             try:
                 folder.write(f"{stem(shard)}.begun", {"node": self.node})
-                made = self.work.run(shard)
-                made |= {"node": self.node, "seconds": time.monotonic() - begun}
-                folder.write(f"{stem(shard)}.json", made)
+                result = self.work.run(shard)
+                result |= {"node": self.node, "seconds": time.monotonic() - begun}
+                folder.write(f"{stem(shard)}.json", result)
             except Exception as error:
                 message = f"{type(error).__name__}: {error}"
-        return {"shard": shard, "node": self.node, "message": message or "", "rows": int(made.get("rows", 0))}
+        return {"shard": shard, "node": self.node, "message": message or "", "rows": int(result.get("rows", 0))}
 
 
 class Pipeline:
@@ -90,16 +90,16 @@ class Pipeline:
             left = [shard for shard in left if shard not in finished]
             for shard in left:
                 if shard not in refused:
-                    refused[shard] = self._lost(shard)
+                    refused[shard] = self._last_node(shard)
             # A node on which several shards fail and none works, while others do, is left out; the shards are not to blame.
             counts = Counter(node for node in refused.values() if node is not None and node not in working)
             broken = {node for node, count in counts.items() if count > 1 and working}
-            self.cluster.leave_out(broken)
+            self.cluster.exclude(broken)
             attempts.update(shard for shard in left if refused[shard] not in broken)
             failed += [shard for shard in left if attempts[shard] > self.retries]
             left = [shard for shard in left if attempts[shard] <= self.retries]
             if left:
-                self.cluster.look_again()
+                self.cluster.refresh()
         return sorted(failed)
 
     def _rows(self, shards: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -108,9 +108,9 @@ class Pipeline:
         # A worker that dies takes its shard with it; the next round runs it again.
         context.max_errored_blocks = -1
         try:
-            seats = self.cluster.seats(self.workers)
+            worker_nodes = self.cluster.worker_nodes(self.workers)
             items = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
-            pool = ray.data.ActorPoolStrategy(size=min(len(seats), len(shards)), max_tasks_in_flight_per_actor=1)
+            pool = ray.data.ActorPoolStrategy(size=min(len(worker_nodes), len(shards)), max_tasks_in_flight_per_actor=1)
             with warnings.catch_warnings():
                 # Ray deprecates arguments of `remote` that it has no other name for yet.
                 warnings.simplefilter("ignore")
@@ -120,7 +120,7 @@ class Pipeline:
                     compute=pool,
                     num_cpus=self.workers.num_cpus,
                     num_gpus=self.workers.num_gpus or None,
-                    label_selector={"ray.io/node-id": f"in({','.join(sorted(set(seats)))})"},
+                    label_selector={"ray.io/node-id": f"in({','.join(sorted(set(worker_nodes)))})"},
                     max_restarts=-1,
                     max_task_retries=0,
                 )
@@ -130,8 +130,8 @@ class Pipeline:
         finally:
             context.max_errored_blocks = before
 
-    def _lost(self, shard: int) -> str | None:
-        node: str | None = self.cluster.once(_begun_on, self.work.folder, shard)
+    def _last_node(self, shard: int) -> str | None:
+        node: str | None = self.cluster.run_once(_started_node, self.work.folder, shard)
         # A worker that died before it began the shard has left no trace of its node.
         self._fault(node or f"one of {', '.join(self.cluster.names)}", shard, "the worker or its node died")
         return node
@@ -140,5 +140,5 @@ class Pipeline:
         self.faults.append({"node": node, "shard": None if shard is None else shard + 1, "message": message})
 
 
-def _begun_on(folder: Folder, shard: int) -> str | None:
-    return folder.begun_on(shard)
+def _started_node(folder: Folder, shard: int) -> str | None:
+    return folder.started_node(shard)

@@ -10,7 +10,7 @@ from typing import Any
 
 from melisma import _melisma
 
-from .._array import refuse
+from .._array import value_error
 
 #: The folder of remote files in a job's list. Each worker stages them in a folder of its own.
 ROOT = "/"
@@ -25,31 +25,31 @@ class Remote:
 
     @staticmethod
     def of(inputs: Sequence[str], scratch: str | None) -> "Remote | None":
-        """The remote folder among the inputs, or None if all are local."""
+        """Returns the remote folder among the inputs, or None if all are local."""
         remote = [place for place in inputs if "://" in place]
         if not remote:
             return None
         if len(inputs) > 1:
-            raise refuse(f"{remote[0]} and {len(inputs) - 1} other inputs", "name one remote folder, or local paths only")
+            raise value_error(f"{remote[0]} cannot be combined with {len(inputs) - 1} other inputs", "name one remote folder, or local paths only")
         return Remote(remote[0], scratch)
 
     def list(self) -> tuple[_melisma._Inputs, Sequence[str]]:
-        """All audio files below the folder, and what was left out, in words."""
+        """Returns all audio files below the folder, and what was left out, in words."""
         from pyarrow.fs import FileSelector  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         files, root = self.open()
         try:
             found = files.get_file_info(FileSelector(root, recursive=True))
         except FileNotFoundError:
-            raise refuse(f"{self.uri}: the folder was not found", "check the URI") from None
+            raise value_error(f"{self.uri}: the folder was not found", "check the URI") from None
         except OSError as error:
-            raise refuse(f"{self.uri}: {error}", "check the URI, and that every node may read it") from None
+            raise value_error(f"{self.uri}: {error}", "check the URI, and that every node may read it") from None
         paths = [path for path in _paths(found) if path is not None]
         skipped = [f"{len(found) - len(paths)} with a name that is not UTF-8"] if len(paths) < len(found) else []
         return _melisma._Inputs.within(ROOT, [os.path.relpath(path, root) for path in paths if path]), skipped
 
     def open(self) -> tuple[Any, str]:
-        """The file system, and the path of the folder in it."""
+        """Returns the file system, and the path of the folder in it."""
         from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         try:
@@ -58,17 +58,17 @@ class Remote:
             try:
                 from fsspec.core import url_to_fs  # type: ignore[import-untyped, import-not-found, unused-ignore]
             except ImportError:
-                raise refuse(f"{self.uri}: {unknown}", "install fsspec for more file systems") from None
+                raise value_error(f"{self.uri}: {unknown}", "install fsspec for more file systems") from None
             try:
                 opened, root = url_to_fs(self.uri)
             except (ValueError, ImportError) as error:
-                raise refuse(f"{self.uri}: {error}", "check the URI") from None
+                raise value_error(f"{self.uri}: {error}", "check the URI") from None
             files = fs.PyFileSystem(fs.FSSpecHandler(opened))
         return files, root.rstrip("/")
 
 
 def _paths(found: Iterable[Any]) -> Iterator[str | None]:
-    """The path of each file; an empty one for folders, and None for names that pyarrow cannot decode."""
+    """Returns the path of each file; an empty one for folders, and None for names that pyarrow cannot decode."""
     from pyarrow.fs import FileType  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     for entry in found:

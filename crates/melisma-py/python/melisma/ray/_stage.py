@@ -11,7 +11,7 @@ from typing import Any
 
 from melisma import _melisma
 
-from .._array import refuse
+from .._array import value_error
 from ._remote import ROOT, Remote
 
 #: Bytes that are copied at once.
@@ -30,7 +30,7 @@ class Stage:
         self.inputs = _melisma._Inputs.within(self.folder, [os.path.relpath(path, ROOT) for path in listed.paths(0, 1)])
 
     @contextmanager
-    def fetched(self, shard: tuple[int, int], with_texts: bool) -> Iterator[None]:
+    def stage(self, shard: tuple[int, int], with_texts: bool) -> Iterator[None]:
         """Fetches files for the time of a build. Files that are gone stay missing, and the build lists them."""
         wanted = [str(path) for path in self.inputs.paths(*shard)]
         if with_texts:
@@ -41,7 +41,7 @@ class Stage:
             yield
             gone = next((path for path in staged if not os.path.exists(path)), None)
             if gone is not None:
-                raise refuse(f"{gone}: another program removed this staged file", "use another scratch")
+                raise value_error(f"{gone}: another program removed this staged file", "use another scratch")
 
     def _fetch_all(self, wanted: list[str]) -> list[str]:
         files, root = self._remote.open()
@@ -50,7 +50,7 @@ class Stage:
         needed = sum(info.size or 0 for info, _ in there)
         if shutil.disk_usage(self.folder).free < needed:
             parent = self._remote.parent
-            raise refuse(f"{parent}: no room for the {needed} bytes of a shard", "use more shards, or another scratch")
+            raise value_error(f"{parent}: no room for the {needed} bytes of a shard", "use more shards, or another scratch")
         return [path for info, path in there if _fetch(files, info.path, path)]
 
 
@@ -70,7 +70,7 @@ def _fetch(files: Any, source: str, target: str) -> bool:
 
 @contextmanager
 def _private(folder: str) -> Iterator[None]:
-    """A new folder that only this user can read, locked while its process lives."""
+    """Returns a new folder that only this user can read, locked while its process lives."""
     lock = None
     while lock is None:
         os.mkdir(folder, 0o700)

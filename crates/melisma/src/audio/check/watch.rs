@@ -54,7 +54,7 @@ impl Watch {
         };
         let (sender, receiver) = sync_channel(MAX_LAG);
         tee.feed = Feed::Running(sender);
-        let fed = Cursor::new(start).chain(Fed { receiver, block: Cursor::default() });
+        let fed = Cursor::new(start).chain(FeedReader { receiver, block: Cursor::default() });
         self.thread = Some(thread::start("check", move || whole(format, fed))?);
         Ok(())
     }
@@ -115,12 +115,12 @@ impl Read for Watched {
 }
 
 /// The other end of a feed.
-struct Fed {
+struct FeedReader {
     receiver: Receiver<Vec<u8>>,
     block: Cursor<Vec<u8>>,
 }
 
-impl Read for Fed {
+impl Read for FeedReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.block.read(to)? {

@@ -119,7 +119,7 @@ fn blocks_of_any_size_give_the_same() {
     }
 }
 
-/// Skipping never changes the peak: smooth, rough, quiet and stepped sounds, and some that are no numbers.
+/// Skipping never changes the peak: smooth, rough, quiet and stepped sounds, and some with NaN.
 #[test]
 fn skipped_points_are_below_the_peak() {
     let noise = |i: usize| (i as u32).wrapping_mul(2_654_435_761) as f32 / (1u32 << 31) as f32 - 1.0;

@@ -37,7 +37,7 @@ impl Bytes for OnDisk<'_> {
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         self.0.read_exact_at(to, at).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), self.1))
+                Error::truncated(format!("no {} bytes at byte {at} of {}", to.len(), self.1))
             }
             _ => Error::io(format!("byte {at}"), error),
         })
@@ -88,7 +88,7 @@ impl File {
         for (index, to) in to.chunks_mut(per_block).enumerate() {
             let bytes = self.bytes(first + (index * per_block) as u64, to.len())?;
             if !sample::to_i16(coding, bytes, to) {
-                return Err(Error::invalid(format!("{coding:?} are no 16-bit samples")));
+                return Err(Error::invalid(format!("expected 16-bit samples, found {coding:?}")));
             }
         }
         Ok(())
@@ -149,7 +149,7 @@ impl File {
         let read = self.map.as_ref().map_or(Ok(()), |map| map.read(at as usize, to));
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), self.len))
+                Error::truncated(format!("no {} bytes at byte {at} of {}", to.len(), self.len))
             }
             _ => Error::io(format!("byte {at}"), error),
         })

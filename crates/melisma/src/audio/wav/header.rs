@@ -38,8 +38,8 @@ impl Bytes for [u8] {
 
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).ok().and_then(|at| self.get(at..)?.get(..to.len()));
-        let from =
-            from.ok_or_else(|| Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
+        let from = from
+            .ok_or_else(|| Error::truncated(format!("no {} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
         to.copy_from_slice(from);
         Ok(())
     }
@@ -163,7 +163,8 @@ impl Family {
         let mut head = [0; 40];
         let known = source.len().min(40) as usize;
         source.read_at(0, &mut head[..known])?;
-        let short = || Error::truncated(format!("a WAV file of {}", count(source.len(), "byte")));
+        let short =
+            || Error::truncated(format!("the WAV file ends in its header, after {}", count(source.len(), "byte")));
         let (family, kind) = match head.get(..4).filter(|_| known >= 4) {
             Some(b"RIFF") => (Self::Riff, &head[8..12]),
             Some(b"RIFX") => (Self::Rifx, &head[8..12]),
@@ -199,7 +200,7 @@ impl Family {
         if self == Self::W64 {
             let whole = head[16..24].try_into().map_or(0, u64::from_le_bytes);
             let len =
-                whole.checked_sub(24).ok_or_else(|| Error::corrupt(format!("a chunk of {whole} bytes in all")))?;
+                whole.checked_sub(24).ok_or_else(|| Error::corrupt(format!("a chunk cannot have {whole} bytes")))?;
             let is_known = head[4..16] == W64_TAIL;
             return Ok(Chunk { name: if is_known { name } else { [0; 4] }, body, len });
         }
@@ -234,7 +235,7 @@ impl Layout {
             match at + 2 <= known {
                 true if family == Family::Rifx => Ok(u16::from_be_bytes(bytes)),
                 true => Ok(u16::from_le_bytes(bytes)),
-                false => Err(Error::truncated(format!("a header field at byte {at} of {known}"))),
+                false => Err(Error::truncated(format!("the format ends at {known}, before its field at {at}"))),
             }
         };
         let mut tag = field(0)?;
@@ -253,7 +254,7 @@ impl Layout {
             )));
         }
         if n_channels == 0 {
-            return Err(Error::corrupt("a file of 0 channels"));
+            return Err(Error::corrupt("the file has 0 channels"));
         }
         if n_channels > MAX_CHANNELS {
             return Err(Error::unsupported(format!("{n_channels} channels; at most {MAX_CHANNELS} are read")));
@@ -317,7 +318,7 @@ fn coding(tag: u16, n_bits: u16, family: Family) -> Result<Coding> {
         (TAG_ALAW, 8) => return Ok(Coding::ALaw),
         (TAG_MULAW, 8) => return Ok(Coding::MuLaw),
         _ => {
-            return Err(Error::unsupported(format!("WAV coding {tag} with {n_bits} bits"))
+            return Err(Error::unsupported(format!("unsupported WAV coding {tag} with {n_bits} bits"))
                 .with_hint("convert it to 16-bit PCM or 32-bit float"));
         }
     };

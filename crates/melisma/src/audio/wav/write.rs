@@ -166,7 +166,8 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
         return Err(Error::invalid(format!("a WAV file of {sample_rate} Hz; 1 to {MAX_SAMPLE_RATE} are possible")));
     }
     let channels = u16::try_from(n_channels).ok().filter(|n| (1..=256).contains(n));
-    let channels = channels.ok_or_else(|| Error::invalid(format!("a WAV file of {n_channels} channels; 1 to 256")))?;
+    let channels =
+        channels.ok_or_else(|| Error::invalid(format!("a WAV file holds 1 to 256 channels, not {n_channels}")))?;
     let block_len = n_channels * format.bytes();
     let mut out = Vec::with_capacity(64);
     let (tag, fmt_len) = if format.is_float() { (TAG_FLOAT, 18_u32) } else { (TAG_PCM, 16) };

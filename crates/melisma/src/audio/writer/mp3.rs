@@ -57,7 +57,7 @@ impl<W: Write> Writer<W> {
     fn build(sink: W, layout: Layout, head: Head) -> Result<Self> {
         let Layout { sample_rate, n_channels } = layout;
         if !(1..=2).contains(&n_channels) {
-            return Err(Error::invalid(format!("an MP3 file of {n_channels} channels; 1 or 2"))
+            return Err(Error::invalid(format!("an MP3 file holds 1 or 2 channels, not {n_channels}"))
                 .with_hint("write a WAV or FLAC file instead"));
         }
         let rates = RateConverter::new(layout, rate(sample_rate))?;

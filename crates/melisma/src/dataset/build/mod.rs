@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use melisma_kernels::lock::Mutex;
-use pipeline::{Job, Made};
+use pipeline::{Job, RunStats};
 
 use super::counters::{Counters, Snapshot};
 use super::failure::{Action, Failure, RowFailure, TEXT_STAGE, in_order};
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub files_ok: usize,
     /// The files that failed, in order.
     pub failures: Vec<Failure>,
-    /// Files without a text, and texts without a file, where texts were asked for.
+    /// Audio files and texts that have no counterpart.
     pub without_text: usize,
     /// Rows whose audio differs from the file by more than the limit.
     pub below_limit: usize,
@@ -107,7 +107,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         (request.store()?, request.context.budget(), Threads::Count(request.threads).checked()?);
     let (shard, n_shards) = request.shard;
     if shard >= n_shards {
-        return Err(Error::invalid(format!("there is no shard {shard} of {n_shards}, counted from 0")));
+        return Err(Error::invalid(format!("shard {shard} is out of range: {n_shards} shards, counted from 0")));
     }
     let job = Job::new(request)?;
     let part = request.inputs.shard(request.shard.0, request.shard.1);
@@ -124,7 +124,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         layout.attributes.insert(INPUTS.to_owned(), request.inputs.fingerprint().into());
     }
     let hash = layout.text("plan").unwrap_or_default().to_owned();
-    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| {
+    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, stats: &RunStats| {
         let is_file = |failure: &&Failure| failure.stage != TEXT_STAGE && failure.action != Action::Kept;
         let n_failed = failures.iter().filter(is_file).count();
         Outcome {
@@ -143,8 +143,8 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
             files_mixed: plan.n_mixed,
             scan_seconds,
             wall_seconds,
-            steady_rows_per_second: made.steady_rows_per_second,
-            threads: made.threads,
+            steady_rows_per_second: stats.steady_rows_per_second,
+            threads: stats.threads,
             counters: counters.now(),
         }
     };
@@ -161,7 +161,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         let mut failures = paths.read_failures();
         failures.retain(|failure| !failure.is_below_limit());
         failures.extend(still_below_limit(request, &paths.output, &plan)?);
-        return Ok(outcome(failures, plan.rows.len(), 0.0, &Made::default()));
+        return Ok(outcome(failures, plan.rows.len(), 0.0, &RunStats::default()));
     }
     guard::beside(&paths, store_kind, request.existing)?;
     let header = Header::new(&hash, &plan.fingerprint);
@@ -188,11 +188,11 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         techniques: request.techniques,
         stops_on_failure: request.stops_on_failure,
     };
-    let mut made = pipeline::run(&work, &job, &done)?;
+    let mut stats = pipeline::run(&work, &job, &done)?;
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
     let below = below_limit(&store, &plan)?;
-    let found = plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).chain(below);
+    let found = plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut stats.failures)).chain(below);
     // First, as in the list that a merge of shards joins.
     let mut failures = texts_without_file(request)?;
     failures.extend(in_order(found.collect()));
@@ -204,7 +204,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
             paths.clear()?;
         }
     }
-    Ok(outcome(failures, resumed, wall_seconds, &made))
+    Ok(outcome(failures, resumed, wall_seconds, &stats))
 }
 
 /// Whether the output is finished and of the plan `hash`.

@@ -25,7 +25,7 @@ const MANY_WRITERS: usize = 4;
 
 /// How a run went.
 #[derive(Debug, Default)]
-pub(super) struct Made {
+pub(super) struct RunStats {
     /// The files that failed.
     pub(super) failures: Vec<RowFailure>,
     /// Rows per second over the middle 80 % of the run.
@@ -81,7 +81,7 @@ impl Job {
 }
 
 /// Computes every row that `done` does not mark.
-pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<Made> {
+pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<RunStats> {
     let layout = &work.store.layout;
     let columns = Columns {
         values: layout.column(if layout.is_tokens() { "codes" } else { "mel" })?,
@@ -123,7 +123,7 @@ pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<Made> {
         Some(error) => Err(error),
         None => {
             let failures = shared.failures.into_inner();
-            Ok(Made { failures, steady_rows_per_second, threads })
+            Ok(RunStats { failures, steady_rows_per_second, threads })
         }
     }
 }

@@ -170,7 +170,7 @@ impl Metadata {
     /// The text of the file at `path`, which is looked up as it is.
     ///
     /// # Errors
-    /// There is no row for it, or the table cannot be read.
+    /// The table has no row for it or cannot be read.
     pub fn text(&self, path: &str) -> Result<String> {
         self.text_at(self.at(self.row(path))?)
     }

@@ -198,9 +198,9 @@ struct Quoting {
     has_letters: bool,
 }
 
-/// What a byte is.
-enum Sign {
-    Letter,
+/// The role of a byte.
+enum Byte {
+    Literal,
     /// The first of two quotes that stand for one.
     Doubled,
     Quote,
@@ -208,27 +208,27 @@ enum Sign {
 }
 
 impl Quoting {
-    fn step(&mut self, byte: u8, next: Option<u8>) -> Sign {
-        let sign = match byte {
-            b'"' if self.is_quoted && next == Some(b'"') => Sign::Doubled,
-            b'"' if self.is_quoted || !self.has_letters => Sign::Quote,
-            b',' if !self.is_quoted => Sign::Comma,
-            _ => Sign::Letter,
+    fn step(&mut self, byte: u8, next: Option<u8>) -> Byte {
+        let kind = match byte {
+            b'"' if self.is_quoted && next == Some(b'"') => Byte::Doubled,
+            b'"' if self.is_quoted || !self.has_letters => Byte::Quote,
+            b',' if !self.is_quoted => Byte::Comma,
+            _ => Byte::Literal,
         };
-        match sign {
-            Sign::Letter | Sign::Doubled => self.has_letters = true,
-            Sign::Quote => self.is_quoted = !self.is_quoted,
-            Sign::Comma => self.has_letters = false,
+        match kind {
+            Byte::Literal | Byte::Doubled => self.has_letters = true,
+            Byte::Quote => self.is_quoted = !self.is_quoted,
+            Byte::Comma => self.has_letters = false,
         }
-        sign
+        kind
     }
 
     /// Whether a quote is open after more bytes.
     fn is_open_after(&mut self, bytes: &[u8]) -> bool {
         let mut at = 0;
         while at < bytes.len() {
-            let sign = self.step(bytes[at], bytes.get(at + 1).copied());
-            at += if matches!(sign, Sign::Doubled) { 2 } else { 1 };
+            let kind = self.step(bytes[at], bytes.get(at + 1).copied());
+            at += if matches!(kind, Byte::Doubled) { 2 } else { 1 };
         }
         self.is_quoted
     }
@@ -240,13 +240,13 @@ fn unquote(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut quoting, mut at) = (Quoting::default(), 0);
     while at < bytes.len() {
         match quoting.step(bytes[at], bytes.get(at + 1).copied()) {
-            Sign::Letter => field.push(bytes[at]),
-            Sign::Doubled => {
+            Byte::Literal => field.push(bytes[at]),
+            Byte::Doubled => {
                 field.push(b'"');
                 at += 1;
             }
-            Sign::Quote => {}
-            Sign::Comma => fields.push(std::mem::take(&mut field)),
+            Byte::Quote => {}
+            Byte::Comma => fields.push(std::mem::take(&mut field)),
         }
         at += 1;
     }

@@ -51,7 +51,7 @@ pub struct File {
 pub struct Plan {
     /// What the rows hold.
     pub feature: Feature,
-    /// All inputs, of which the plan has a part.
+    /// All inputs; the plan has a part of them.
     inputs: Arc<[Input]>,
     /// The files that have rows, in order.
     pub files: Vec<File>,
@@ -99,7 +99,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The result of inspecting one file.
-struct Looked {
+struct Inspected {
     facts: Result<(Facts, bool)>,
     text: Result<Text>,
     stamp: [u64; 3],
@@ -132,10 +132,10 @@ impl Plan {
         let mut hash = blake3::Hasher::new();
         let mut index = part.start;
         for band in inputs[part].chunks(BAND) {
-            for (input, looked) in band.iter().zip(look(&plan.feature, band, scan)?) {
+            for (input, inspected) in band.iter().zip(inspect_all(&plan.feature, band, scan)?) {
                 hash.update(input.path().as_os_str().as_encoded_bytes());
-                hash.update(&looked.stamp.map(u64::to_le_bytes).concat());
-                plan.add(input, u32::try_from(index).map_err(|_| too_many())?, looked)?;
+                hash.update(&inspected.stamp.map(u64::to_le_bytes).concat());
+                plan.add(input, u32::try_from(index).map_err(|_| too_many())?, inspected)?;
                 index += 1;
             }
         }
@@ -143,8 +143,8 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, input: &Input, index: u32, looked: Looked) -> Result<()> {
-        let (facts, can_seek) = match looked.facts {
+    fn add(&mut self, input: &Input, index: u32, inspected: Inspected) -> Result<()> {
+        let (facts, can_seek) = match inspected.facts {
             Ok(found) => found,
             Err(error) => {
                 self.refuse(input, index, ("scan", &error), Action::Skipped);
@@ -174,10 +174,10 @@ impl Plan {
             Feature::Tokens(tokens) => {
                 let first_frame = self.rows.last().map_or(0, Row::next_frame);
                 self.rows.push(tokens.row(file, first_frame, facts.n_samples));
-                self.texts.push(*looked.text.as_ref().unwrap_or(&Text::NONE));
+                self.texts.push(*inspected.text.as_ref().unwrap_or(&Text::NONE));
             }
         }
-        if let Err(error) = &looked.text {
+        if let Err(error) = &inspected.text {
             self.refuse(input, index, (TEXT_STAGE, error), Action::NoText);
         }
         let rate = self.feature.sample_rate();
@@ -224,18 +224,19 @@ impl Plan {
     }
 }
 
-fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_>) -> Result<Vec<Looked>> {
+fn inspect_all(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_>) -> Result<Vec<Inspected>> {
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
+    let found: Mutex<Vec<Option<Inspected>>> = Mutex::new(inputs.iter().map(|_| None).collect());
     let share = || {
         loop {
             let first = next.fetch_add(64, Relaxed);
             let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
             let some = &some[..some.len().min(64)];
             let go_on = |_: &&Input| counters.check_stop().is_ok();
-            let looked: Vec<Looked> = some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
+            let inspected: Vec<Inspected> =
+                some.iter().take_while(go_on).map(|input| inspect(input, feature)).collect();
             let mut found = found.lock();
-            found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
+            found[first..].iter_mut().zip(inspected).for_each(|(place, inspected)| *place = Some(inspected));
         }
     };
     thread::team((0..threads.clamp(1, inputs.len().max(1))).map(|_| share), || ())?;
@@ -243,7 +244,7 @@ fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_
     Ok(found.into_inner().into_iter().flatten().collect())
 }
 
-fn look_at(input: &Input, feature: &Feature) -> Looked {
+fn inspect(input: &Input, feature: &Feature) -> Inspected {
     use std::os::unix::fs::MetadataExt;
     let stamp = std::fs::metadata(input.path())
         .map_or([0; 3], |data| [data.len(), data.mtime() as u64, data.mtime_nsec() as u64]);
@@ -252,7 +253,7 @@ fn look_at(input: &Input, feature: &Feature) -> Looked {
         Feature::Mel(_) => Ok(Text::NONE),
         Feature::Tokens(tokens) => tokens.texts.find(input),
     };
-    Looked { facts: facts.map(|source| (source.facts().clone(), source.can_seek())), text, stamp }
+    Inspected { facts: facts.map(|source| (source.facts().clone(), source.can_seek())), text, stamp }
 }
 
 fn too_many() -> Error {

@@ -107,7 +107,7 @@ impl Layout {
     /// The index of the column called `name`.
     ///
     /// # Errors
-    /// There is no such column.
+    /// The column is unknown.
     pub fn column(&self, name: &str) -> Result<usize> {
         let found = self.columns.iter().position(|column| column.name == name);
         found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))

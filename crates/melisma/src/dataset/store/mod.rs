@@ -73,7 +73,7 @@ impl Kind {
 
 /// The location of a column's first row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct ColumnLocation {
     file: usize,
     offset: u64,
 }
@@ -92,7 +92,7 @@ pub struct Store {
     pub layout: Layout,
     paths: Vec<PathBuf>,
     files: Vec<File>,
-    places: Vec<Place>,
+    places: Vec<ColumnLocation>,
     /// Maps of the files, if writes go through them.
     maps: Vec<Mapped>,
 }
@@ -169,7 +169,7 @@ impl Store {
         }
     }
 
-    fn attach(plans: Vec<FilePlan>, places: Vec<Place>, layout: Layout) -> Result<Self> {
+    fn attach(plans: Vec<FilePlan>, places: Vec<ColumnLocation>, layout: Layout) -> Result<Self> {
         let open = |plan: &FilePlan| {
             let file = File::options().read(true).write(true).open(&plan.path);
             file.map_err(|error| output::failed(&plan.path, error))
@@ -200,7 +200,7 @@ impl Store {
     /// Announces that `n` rows of a column will be written from row `first` on.
     pub fn announce(&self, column: usize, first: u64, n: u64) {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
-        let Place { file, offset } = self.places[column];
+        let ColumnLocation { file, offset } = self.places[column];
         if let Some(map) = self.maps.get(file) {
             map.populate((offset + first * row_bytes) as usize, (n * row_bytes) as usize);
         }
@@ -217,7 +217,7 @@ impl Store {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
         let len = self.layout.len(&self.layout.columns[column]);
         assert!(first * row_bytes + bytes.len() as u64 <= len * row_bytes, "rows beyond the dataset");
-        let Place { file, offset } = self.places[column];
+        let ColumnLocation { file, offset } = self.places[column];
         let at = offset + first * row_bytes;
         // A map cannot report a full disk; the system call can.
         if self.maps.get(file).is_some_and(|map| map.write(at as usize, bytes).is_ok()) {
@@ -237,14 +237,14 @@ impl Store {
 
     /// Reads bytes of a column from byte `first` on.
     pub(super) fn read_bytes(&self, column: usize, first: u64, bytes: &mut [u8]) -> Result<()> {
-        let Place { file, offset } = self.places[column];
+        let ColumnLocation { file, offset } = self.places[column];
         let read = self.files[file].read_exact_at(bytes, offset + first);
         read.map_err(|error| Error::io(self.paths[file].display(), error))
     }
 
     /// Each column with the file that holds it and the offset of its first entry, for maps of the files.
     pub fn places(&self) -> impl Iterator<Item = (&Column, &Path, u64)> {
-        let place = |(column, place): (_, &Place)| (column, self.paths[place.file].as_path(), place.offset);
+        let place = |(column, place): (_, &ColumnLocation)| (column, self.paths[place.file].as_path(), place.offset);
         self.layout.columns.iter().zip(&self.places).map(place)
     }
 
@@ -266,12 +266,12 @@ impl Store {
     }
 }
 
-/// Whether `path` is the name of a file of lines, which is no store.
+/// Returns whether `path` names a file of lines, which is not a store.
 pub(super) fn is_lines(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
 }
 
-fn lay_out(path: &Path, kind: Kind, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+fn lay_out(path: &Path, kind: Kind, layout: &Layout) -> (Vec<FilePlan>, Vec<ColumnLocation>) {
     match kind {
         Kind::Hdf5 => hdf5::lay_out(path, layout),
         Kind::Safetensors => safetensors::lay_out(path, layout),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Column, ColumnType, FilePlan, Layout, Place, Store};
+use super::{Column, ColumnLocation, ColumnType, FilePlan, Layout, Store};
 use crate::format::npy;
 use crate::{DType, Error, Result};
 
@@ -14,7 +14,7 @@ use crate::{DType, Error, Result};
 pub(in crate::dataset) const INDEX: &str = "dataset.json";
 const MAX_INDEX: u64 = 16 << 20;
 
-pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<ColumnLocation>) {
     let mut plans = Vec::new();
     let mut places = Vec::new();
     for column in &layout.columns {
@@ -22,7 +22,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
         let mut shape = vec![n as usize];
         shape.extend(&column.shape);
         let header = npy::header(&descr(column.element), &shape);
-        places.push(Place { file: plans.len(), offset: header.len() as u64 });
+        places.push(ColumnLocation { file: plans.len(), offset: header.len() as u64 });
         let len = header.len() as u64 + n * column.row_bytes() as u64;
         plans.push(FilePlan { path: path.join(format!("{}.npy", column.name)), header, len });
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Column, ColumnType, EXPECTED, FilePlan, Layout, Place, Store};
+use super::{Column, ColumnLocation, ColumnType, EXPECTED, FilePlan, Layout, Store};
 use crate::format::safetensors::{self, Header, TensorEntry};
 use crate::{DType, Error, Result};
 
-pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<ColumnLocation>) {
     // Wide elements come first, so that every column is aligned.
     let mut order: Vec<usize> = (0..layout.columns.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(alignment(layout.columns[index].element)));
@@ -44,7 +44,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     let json = Value::Object(entries.into_iter().collect::<Map<_, _>>()).to_string();
     let bytes = safetensors::header(json, 64);
     let base = bytes.len() as u64;
-    let places = starts.into_iter().map(|start| Place { file: 0, offset: base + start }).collect();
+    let places = starts.into_iter().map(|start| ColumnLocation { file: 0, offset: base + start }).collect();
     (vec![FilePlan { path: path.to_owned(), header: bytes, len: base + at }], places)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let mut layout = Layout { n_rows: 0, columns: Vec::new(), attributes: attributes(header.metadata) };
     let mut places = Vec::new();
     for entry in header.tensors {
-        let place = Place { file: 0, offset: header.len + entry.bytes[0] };
+        let place = ColumnLocation { file: 0, offset: header.len + entry.bytes[0] };
         layout.columns.push(column(entry)?);
         places.push(place);
     }

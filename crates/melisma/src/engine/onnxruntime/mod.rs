@@ -33,12 +33,12 @@ pub struct Onnxruntime {
     session: Session,
     name: EngineName,
     ports: Ports,
-    times: Times,
+    times: ProfiledRuns,
 }
 
 /// Whether the session writes a profile, and which of its runs count.
 #[derive(Debug)]
-enum Times {
+enum ProfiledRuns {
     Off,
     /// Number of runs so far, and before the first profiled one.
     On {
@@ -58,7 +58,7 @@ impl Onnxruntime {
         if let Some(folder) = folder {
             builder = builder.with_profiling(folder.join("profile")).map_err(|error| failed(&error.into()))?;
         }
-        let times = if folder.is_some() { Times::On { n_runs: 0, first: None } } else { Times::Off };
+        let times = if folder.is_some() { ProfiledRuns::On { n_runs: 0, first: None } } else { ProfiledRuns::Off };
         let (session, name) = (commit(builder, model)?, provider.name());
         Ok(Self { session, name, ports: Ports::of(model)?, times })
     }
@@ -74,7 +74,7 @@ impl Engine for Onnxruntime {
     }
 
     fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        if let Times::On { n_runs, .. } = &mut self.times {
+        if let ProfiledRuns::On { n_runs, .. } = &mut self.times {
             *n_runs += 1;
         }
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
@@ -91,15 +91,15 @@ impl Engine for Onnxruntime {
 
     /// [`Engine::end_profile`] returns the times, because the library writes them at the end.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
-        if let Times::On { n_runs, first } = &mut self.times {
+        if let ProfiledRuns::On { n_runs, first } = &mut self.times {
             first.get_or_insert(*n_runs);
         }
         Ok((self.run(inputs)?, Vec::new()))
     }
 
     fn end_profile(&mut self) -> Result<Vec<Operator>> {
-        match std::mem::replace(&mut self.times, Times::Off) {
-            Times::On { first: Some(first), .. } => profile::read(&mut self.session, first),
+        match std::mem::replace(&mut self.times, ProfiledRuns::Off) {
+            ProfiledRuns::On { first: Some(first), .. } => profile::read(&mut self.session, first),
             _ => Ok(Vec::new()),
         }
     }
@@ -154,7 +154,7 @@ fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v
         DType::U32 => of::<u32>(value),
         DType::U64 => of::<u64>(value),
         DType::Bool => tensor(value.shape(), flags),
-        DType::I24 => Err(Error::unsupported("24-bit integers in a model")),
+        DType::I24 => Err(Error::unsupported("ONNX has no 24-bit integers")),
     }
 }
 
@@ -169,7 +169,7 @@ fn taken(value: &DynValue) -> Result<Value> {
         Some(axes(shape).and_then(|shape| Value::from_bytes(DType::Bool, &shape, &bytes)))
     }
     fn axes(shape: &[i64]) -> Result<Vec<usize>> {
-        let axis = |&axis: &i64| usize::try_from(axis).map_err(|_| Error::device(format!("an axis of {axis}")));
+        let axis = |&axis: &i64| usize::try_from(axis).map_err(|_| Error::device(format!("bad axis {axis}")));
         shape.iter().map(axis).collect()
     }
     type Extract = fn(&DynValue) -> Option<Result<Value>>;

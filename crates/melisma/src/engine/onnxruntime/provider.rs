@@ -201,7 +201,7 @@ impl Register for Session {
         let provider = match name {
             CUDA => told(ep::CUDA::default(), options).build(),
             TENSORRT => told(ep::TensorRT::default(), options).build(),
-            other => return Err(Error::unsupported(format!("onnxruntime: a provider called {other}"))),
+            other => return Err(Error::unsupported(format!("onnxruntime: unknown provider `{other}`"))),
         };
         provider.register(&mut self.0).map_err(|error| {
             let reason = error.to_string();

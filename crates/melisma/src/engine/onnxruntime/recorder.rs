@@ -4,10 +4,10 @@ use super::{Provider, Register};
 use crate::Result;
 
 /// A provider's name and options.
-pub(crate) type Told = (&'static str, Vec<(String, String)>);
+pub(crate) type ProviderOptions = (&'static str, Vec<(String, String)>);
 
 #[derive(Default)]
-struct Recorder(Vec<Told>);
+struct Recorder(Vec<ProviderOptions>);
 
 impl Register for Recorder {
     fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
@@ -17,7 +17,7 @@ impl Register for Recorder {
 }
 
 /// The providers that a session with `provider` registers, in order.
-pub(crate) fn recorded(provider: &Provider) -> Vec<Told> {
+pub(crate) fn recorded(provider: &Provider) -> Vec<ProviderOptions> {
     let mut recorder = Recorder::default();
     provider.register(&mut recorder).unwrap();
     recorder.0

@@ -92,7 +92,7 @@ pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: im
         return caught(nodes, || pool.run(work));
     }
     if nodes.len() > MOST_NODES {
-        return Err(Error::unsupported(format!("{NAME}: {} nodes; at most {MOST_NODES}", nodes.len()))
+        return Err(Error::unsupported(format!("{NAME}: the model has {} nodes; at most {MOST_NODES}", nodes.len()))
             .with_hint(Remedy::use_engine("onnxruntime")));
     }
     caught(nodes, || {

@@ -31,7 +31,7 @@ impl<'a> Checkpoint<'a> {
     pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
         match kind(file) {
             Some(Format::Zip) => torch::read(file),
-            Some(Format::Legacy) => Err(Error::unsupported("a checkpoint in PyTorch's old format, before 1.6")
+            Some(Format::Legacy) => Err(Error::unsupported("PyTorch's old format, before 1.6, is not supported")
                 .with_hint("load it and save it again with a newer PyTorch, or convert it to .safetensors")),
             None => Self::read_safetensors(file),
         }

@@ -24,7 +24,7 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
     if let Some(order) = files.get(&format!("{root}byteorder"))
         && read_bytes(file, order.at, order.len.min(16) as usize)? != b"little"
     {
-        return Err(Error::unsupported("a checkpoint of a big-endian machine"));
+        return Err(Error::unsupported("checkpoints of big-endian machines are not supported"));
     }
     if program.len > pickle::MAX_PROGRAM_LEN as u64 {
         let message = format!("data.pkl: {} bytes of pickle; at most {}", program.len, pickle::MAX_PROGRAM_LEN);
@@ -53,9 +53,10 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
 fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry, storage: &str) -> Result<View<'a>> {
     let pickle::Tensor { dtype, shape, strides, offset, .. } = tensor;
     if shape.len() != strides.len() {
-        return Err(Error::corrupt(format!("{} dimensions with {} strides", shape.len(), strides.len())));
+        return Err(Error::corrupt(format!("a tensor has {} dimensions and {} strides", shape.len(), strides.len())));
     }
-    let element_len = dtype.size().ok_or_else(|| Error::unsupported(format!("elements of type {}", dtype.name())))?;
+    let element_len =
+        dtype.size().ok_or_else(|| Error::unsupported(format!("unsupported element type {}", dtype.name())))?;
     let needed = elements_spanned(&shape, &strides)
         .and_then(|span| span.checked_add(offset)?.checked_mul(element_len))
         .ok_or_else(|| Error::corrupt(format!("shape {shape:?} with strides {strides:?} is too large")))?;

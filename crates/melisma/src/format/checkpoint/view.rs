@@ -54,7 +54,7 @@ impl View<'_> {
     }
 
     fn element_len(&self) -> Result<usize> {
-        self.dtype.size().ok_or_else(|| Error::unsupported(format!("elements of type {}", self.dtype.name())))
+        self.dtype.size().ok_or_else(|| Error::unsupported(format!("unsupported element type {}", self.dtype.name())))
     }
 
     /// The total size of the elements, in bytes.

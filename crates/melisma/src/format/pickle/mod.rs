@@ -233,7 +233,7 @@ impl<'a> Machine<'a> {
     fn long(&mut self) -> Result<()> {
         let [len] = self.take()?;
         if len > 8 {
-            return Err(Error::corrupt(format!("an integer of {len} bytes")));
+            return Err(Error::corrupt(format!("an integer has {len} bytes; at most 8")));
         }
         let bytes = self.bytes(len.into())?;
         let sign = bytes.last().map_or(0, |&top| if top & 0x80 != 0 { 0xFF } else { 0 });
@@ -382,15 +382,15 @@ impl<'a> Machine<'a> {
 
 fn sizes(values: &[Value<'_>]) -> Result<Vec<usize>> {
     if values.len() > MAX_RANK {
-        return Err(Error::corrupt(format!("a tensor of {} dimensions; at most {MAX_RANK}", values.len())));
+        return Err(Error::corrupt(format!("a tensor has {} dimensions; at most {MAX_RANK}", values.len())));
     }
     values.iter().copied().map(size).collect()
 }
 
 fn size(value: Value<'_>) -> Result<usize> {
     match value {
-        Value::Int(value) => usize::try_from(value).map_err(|_| Error::corrupt(format!("a size of {value}"))),
-        _ => Err(Error::corrupt("a size that is not an integer")),
+        Value::Int(value) => usize::try_from(value).map_err(|_| Error::corrupt(format!("invalid size {value}"))),
+        _ => Err(Error::corrupt("a size is not an integer")),
     }
 }
 

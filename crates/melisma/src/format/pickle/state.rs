@@ -72,7 +72,7 @@ impl<'a> Machine<'a> {
             [] => named(&nested).ok_or_else(|| self.not_a_tensor(dict)),
             _ => {
                 let names: Vec<&str> = states.iter().map(|(name, _)| *name).collect();
-                Err(Error::unsupported(format!("several state dicts: {}", names.join(", ")))
+                Err(Error::unsupported(format!("the checkpoint has several state dicts: {}", names.join(", ")))
                     .with_hint("save the one to use as a file of its own"))
             }
         }

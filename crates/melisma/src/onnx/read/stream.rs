@@ -24,20 +24,20 @@ pub(super) struct Stream<'f> {
 /// A field.
 pub(super) enum Item {
     /// Its bytes, including the tag.
-    Whole(Whole),
+    FieldBytes(FieldBytes),
     /// The range of its content in the file.
     Content(Range<u64>),
 }
 
-pub(super) struct Whole {
+pub(super) struct FieldBytes {
     raw: Vec<u8>,
     at: u64,
 }
 
-impl Whole {
+impl FieldBytes {
     pub fn entry(&self) -> Result<Entry<'_>> {
         let entry = Reader::new(&self.raw, self.at as usize).next()?;
-        entry.ok_or_else(|| Error::corrupt(format!("byte {}: an empty field", self.at)))
+        entry.ok_or_else(|| Error::corrupt(format!("byte {}: the field is empty", self.at)))
     }
 }
 
@@ -69,7 +69,7 @@ impl<'f> Stream<'f> {
         if tag & 7 != 2 {
             let raw = Reader::new(&head, begin as usize).next()?.map_or_else(Vec::new, |entry| entry.raw.to_vec());
             self.at += raw.len() as u64;
-            return Ok(Some(Item::Whole(Whole { raw, at: begin })));
+            return Ok(Some(Item::FieldBytes(FieldBytes { raw, at: begin })));
         }
         let len = reader.varint()?;
         let start = begin + reader.used() as u64;
@@ -82,16 +82,16 @@ impl<'f> Stream<'f> {
         if tag >> 3 == u64::from(streamed) {
             return Ok(Some(Item::Content(start..self.at)));
         }
-        Ok(Some(Item::Whole(Whole { raw: self.bytes(begin..self.at)?, at: begin })))
+        Ok(Some(Item::FieldBytes(FieldBytes { raw: self.bytes(begin..self.at)?, at: begin })))
     }
 
     /// Reads the bytes of a field.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(len)
-            .map_err(|error| Error::new(ErrorKind::Memory, format!("a field of {len} bytes")).with_source(error))?;
+        bytes.try_reserve_exact(len).map_err(|error| {
+            Error::new(ErrorKind::Memory, format!("cannot allocate {len} bytes for a field")).with_source(error)
+        })?;
         if range.start >= self.start && range.end <= self.start + self.window.len() as u64 {
             let at = (range.start - self.start) as usize;
             bytes.extend(&self.window[at..at + len]);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::super::external::Place;
+use super::super::external::DataLocation;
 use super::super::tensor::{Data, STRINGS, Tensor, bits, shape};
 use super::super::wire::Entry;
 use super::Context;
@@ -32,7 +32,7 @@ struct Fields {
     /// int32_data, int64_data and uint64_data.
     ints: Vec<i64>,
     texts: Vec<Vec<u8>>,
-    external: Option<Place>,
+    external: Option<DataLocation>,
     is_external: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn streamed(mut fields: Stream<'_>, context: &mut Context<'_>) -> Res
     while let Some(item) = fields.next(RAW)? {
         match item {
             Item::Content(content) => parts.elements.raw = Some(fields.bytes(content)?),
-            Item::Whole(whole) => parts.add(&whole.entry()?, context)?,
+            Item::FieldBytes(whole) => parts.add(&whole.entry()?, context)?,
         }
     }
     parts.tensor(place, context)
@@ -65,7 +65,7 @@ impl Parts {
         match entry.number {
             1 => entry.ints(&mut self.dims)?,
             2 => self.dtype = i32::try_from(entry.int()?).unwrap_or(-1),
-            3 => return Err(Error::unsupported("a tensor in segments")),
+            3 => return Err(Error::unsupported("tensors in segments are not supported")),
             4 => entry.fixed(4, &mut elements.fixed)?,
             5 | 7 | 11 => entry.ints(&mut elements.ints)?,
             6 => {
@@ -102,7 +102,7 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
         }
         return Ok(Data::Strings(elements.texts));
     }
-    let Some(bits) = bits(dtype) else { return Err(Error::unsupported(format!("element type {dtype}"))) };
+    let Some(bits) = bits(dtype) else { return Err(Error::unsupported(format!("unknown element type {dtype}"))) };
     let expected = (count * bits).div_ceil(8);
     let bytes = match elements {
         Fields { is_external: true, external, .. } => {
@@ -127,7 +127,7 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
 fn narrow(ints: &[i64], bits: usize) -> Result<Vec<u8>> {
     let size = bits.div_ceil(8);
     if size > 8 {
-        return Err(Error::corrupt(format!("elements of {bits} bits, written as whole numbers")));
+        return Err(Error::corrupt(format!("elements of {bits} bits cannot be written as integers")));
     }
     Ok(ints.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect())
 }

@@ -33,7 +33,7 @@ pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
     let is_small = |sizes: &[usize], most: usize| sizes.iter().all(|size| (1..=most).contains(size));
     let is_halved = strides.len() <= 8 && dim.is_multiple_of(1 << strides.len());
     if !is_small(&[latent_dim, dim], 8192) || !is_small(strides, 64) || !is_halved {
-        return Err(Error::invalid(format!("a decoder of {sizes:?}"))
+        return Err(Error::invalid(format!("invalid sizes of a decoder: {sizes:?}"))
             .with_hint("use 1 to 8192 channels that can be halved for each of up to 8 strides, of 1 to 64"));
     }
     let mut x = conv(

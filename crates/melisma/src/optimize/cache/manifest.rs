@@ -115,7 +115,7 @@ impl Manifest {
         let text = bytes(folder)?;
         let seal = bounded(&folder.join(SEAL))?;
         if seal != blake3::hash(&text).to_hex().as_bytes() {
-            return Err(Error::corrupt("the manifest is not what it was"));
+            return Err(Error::corrupt("the manifest changed since it was written"));
         }
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| Error::corrupt(error.to_string()))?;
         if manifest.version != VERSION {

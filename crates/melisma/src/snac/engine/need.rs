@@ -12,7 +12,7 @@ use crate::runtime::memory::Needed;
 /// Slots beside the arena: one of zeros, one on its way.
 const N_SPARE_SLOTS: usize = 2;
 
-/// An engine of which only the shape is known.
+/// An engine known by its shape only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) capacity: Capacity,

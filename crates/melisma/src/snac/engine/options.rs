@@ -36,6 +36,6 @@ impl EngineOptions {
 pub(super) fn check_streams(max_streams: usize) -> Result<()> {
     match max_streams {
         0..=MAX_STREAMS => Ok(()),
-        n => Err(Error::invalid(format!("an engine for {n} streams; at most {MAX_STREAMS}"))),
+        n => Err(Error::invalid(format!("an engine serves at most {MAX_STREAMS} streams, not {n}"))),
     }
 }

@@ -50,7 +50,7 @@ pub fn seed(text: &str) -> u64 {
 /// Those of [`Style::check`], or `seconds` is not between 0 and a day.
 pub fn compose(style: &Style, seed: u64, seconds: f64) -> Result<Score> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
-        return Err(Error::invalid(format!("a piece of {seconds} s; 0 to {MAX_SECONDS}"))
+        return Err(Error::invalid(format!("a piece of {seconds} s is out of range: 0 to {MAX_SECONDS}"))
             .with_hint("a day is the longest piece"));
     }
     style.check()?;

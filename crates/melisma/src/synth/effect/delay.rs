@@ -66,10 +66,10 @@ impl Delay {
         check_rate(sample_rate)?;
         let DelaySettings { time_s, feedback, cutoff_hz } = settings;
         if !(0.001..=MAX_TIME).contains(&time_s) {
-            return Err(Error::invalid(format!("a delay of {time_s} s; 0.001 to {MAX_TIME}")));
+            return Err(Error::invalid(format!("a delay of {time_s} s is out of range: 0.001 to {MAX_TIME}")));
         }
         if !(0.0..=0.95).contains(&feedback) {
-            return Err(Error::invalid(format!("a feedback of {feedback}; 0 to 0.95")));
+            return Err(Error::invalid(format!("a feedback of {feedback} is out of range: 0 to 0.95")));
         }
         let len = ((time_s * f64::from(sample_rate)).round() as usize).max(1);
         let share = 1.0 - (-TAU * cutoff_hz.max(1.0) / f64::from(sample_rate)).exp();

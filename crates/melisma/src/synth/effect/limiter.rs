@@ -54,7 +54,7 @@ impl Limiter {
     pub fn new(ceiling_dbtp: f64, sample_rate: u32) -> Result<Self> {
         check_rate(sample_rate)?;
         if !(-60.0..=0.0).contains(&ceiling_dbtp) {
-            return Err(Error::invalid(format!("a ceiling of {ceiling_dbtp} dBTP; -60 to 0")));
+            return Err(Error::invalid(format!("a ceiling of {ceiling_dbtp} dBTP is out of range: -60 to 0")));
         }
         let window = ((ATTACK * f64::from(sample_rate)).ceil() as usize).max(2);
         let kept = 2 * HALF + window;
@@ -76,7 +76,7 @@ impl Limiter {
         })
     }
 
-    /// Samples by which it delays the sound.
+    /// Latency in samples.
     pub fn latency(&self) -> usize {
         HALF + self.recent.len() - 1
     }

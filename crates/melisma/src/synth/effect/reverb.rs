@@ -91,7 +91,7 @@ impl Reverb {
         let ReverbSettings { rt60_s, high, crossover_hz } = settings;
         if !(0.1..=30.0).contains(&rt60_s) || !(0.05..=1.0).contains(&high) || !crossover_hz.is_finite() {
             return Err(Error::invalid(format!(
-                "a room with an RT60 of {rt60_s} s, {high} of it above {crossover_hz} Hz; 0.1 to 30 s, 0.05 to 1"
+                "an RT60 of {rt60_s} s, {high} of it above {crossover_hz} Hz, is out of range: 0.1 to 30 s, 0.05 to 1"
             )));
         }
         let rate = f64::from(sample_rate);

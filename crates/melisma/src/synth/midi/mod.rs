@@ -7,7 +7,7 @@
 //!
 //! # Why our own reader?
 //!
-//! It is small, its limits are ours, and every error names its byte. A composed piece comes back
+//! About 500 lines enforce our limits and name the byte of every error. A composed piece comes back
 //! from a MIDI file bit for bit.
 
 mod clock;

@@ -57,7 +57,7 @@ pub(super) struct File {
 
 pub(super) fn parse(bytes: &[u8]) -> Result<File> {
     if bytes.len() > MAX_BYTES {
-        return Err(Error::unsupported(format!("a MIDI file of {} bytes; at most {MAX_BYTES}", bytes.len()))
+        return Err(Error::unsupported(format!("the MIDI file has {} bytes; at most {MAX_BYTES}", bytes.len()))
             .with_hint("cut it into parts"));
     }
     let mut reader = Reader { bytes, at: 0 };
@@ -102,7 +102,7 @@ fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
             frames @ (24 | 25 | 30) => Division::Second { ticks: u32::from(frames) * u32::from(ticks), per: 1 },
             frames => return Err(damaged(12, format!("{frames} frames a second; 24, 25, 29 and 30 exist"))),
         },
-        _ => return Err(damaged(12, "0 ticks to a beat".to_owned())),
+        _ => return Err(damaged(12, "a beat has 0 ticks".to_owned())),
     };
     Ok((n_tracks, division))
 }
@@ -146,7 +146,7 @@ fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {
             // Running status outlives meta events here: the standard ends it, many programs do not.
             0..=0x7f => match running {
                 Some(status) => channel(&mut reader, status, Some(first))?,
-                None => return Err(damaged(at, format!("data {first:#04x} before any status"))),
+                None => return Err(damaged(at, format!("data byte {first:#04x} comes before any status"))),
             },
             status => {
                 running = Some(status);
@@ -192,7 +192,7 @@ fn meta(reader: &mut Reader<'_>) -> Result<Option<Message>> {
         (0x2f, _) => Some(Message::End),
         (0x51, &[a, b, c]) => match u32::from_be_bytes([0, a, b, c]) {
             0 => {
-                return Err(damaged(at, "a tempo of 0 microseconds a beat".to_owned()));
+                return Err(damaged(at, "the tempo is 0 microseconds a beat".to_owned()));
             }
             tempo => Some(Message::Tempo(tempo)),
         },

@@ -27,7 +27,7 @@ impl Score {
         for &Timed { tick, message } in &file.messages {
             let seconds = clock.seconds(tick);
             if seconds > MAX_SECONDS {
-                return Err(Error::unsupported(format!("tick {tick}: {seconds:.0} s; at most {MAX_SECONDS} s"))
+                return Err(Error::unsupported(format!("tick {tick} lies at {seconds:.0} s; at most {MAX_SECONDS} s"))
                     .with_hint("check the tempo and the times of the file, or cut it into parts"));
             }
             if let Message::Tempo(tempo) = message {

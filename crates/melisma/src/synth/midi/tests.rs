@@ -125,18 +125,18 @@ fn absurd_files_are_refused_with_their_place() {
     assert_eq!(error.kind(), ErrorKind::Truncated);
 
     let error = refused(&file(96, &[0, 0xff, 0x51, 3, 0, 0, 0]));
-    assert!(error.to_string().contains("track 1 at byte 22: byte 26: a tempo of 0"), "{error}");
+    assert!(error.to_string().contains("track 1 at byte 22: byte 26: the tempo is 0"), "{error}");
     // 10^9 ticks, by four of the largest deltas.
     let delta = [0xff, 0xff, 0xff, 0x7f, 0xff, 1, 0];
     let mut track = delta.repeat(4);
     track.extend([0, 0x90, 60, 64]);
     let error = refused(&file(96, &track));
-    assert!(error.to_string().contains("tick 1073741820: 5592405 s; at most 86400 s"), "{error}");
+    assert!(error.to_string().contains("tick 1073741820 lies at 5592405 s; at most 86400 s"), "{error}");
     let error = refused(&file(96, &[0, 0xf0, 0xff, 0xff, 0xff, 0x7f]));
     assert!(error.to_string().contains("268435455 bytes are announced, 0 are left"), "{error}");
     let error = refused(&file(96, &[0x81, 0x82, 0x83, 0x84, 0x05, 0x90, 60, 64]));
     assert!(error.to_string().contains("more than four bytes"), "{error}");
-    assert!(refused(&file(0, &[])).to_string().contains("0 ticks to a beat"));
+    assert!(refused(&file(0, &[])).to_string().contains("a beat has 0 ticks"));
     assert!(refused(&file(0x8001, &[])).to_string().contains("frames a second"));
     assert!(refused(&file(96, &[0, 60, 64])).to_string().contains("before any status"));
     assert!(refused(&file(96, &[0, 0x90, 60, 0x90])).to_string().contains("below 0x80"));

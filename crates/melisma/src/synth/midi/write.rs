@@ -58,7 +58,7 @@ impl Score {
         track
     }
 
-    /// Which instrument of which channel goes to which of MIDI's channels; `None` is the channel of both drums.
+    /// Maps (instrument, channel) to a MIDI channel; `None` is the channel of both drums.
     fn parts(&self) -> Result<Vec<(Option<Instrument>, u8, u8)>> {
         let mut parts: Vec<(Option<Instrument>, u8, u8)> = Vec::new();
         for note in &self.notes {

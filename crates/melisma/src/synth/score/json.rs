@@ -16,7 +16,7 @@ impl Score {
     /// place in the list.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         if text.len() > MAX_BYTES {
-            return Err(Error::invalid(format!("a score of {} bytes; at most {MAX_BYTES}", text.len()))
+            return Err(Error::invalid(format!("the score has {} bytes; at most {MAX_BYTES}", text.len()))
                 .with_hint("cut the score into parts"));
         }
         let mut score: Self = serde_json::from_slice(text).map_err(refused)?;

@@ -20,7 +20,7 @@ const NUMBERS: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
 
 /// Pieces of a voice that wait for their filter.
 #[repr(C, align(64))]
-pub(super) struct Ahead {
+pub(super) struct FilterQueue {
     samples: Samples,
     levels: Samples,
     /// The filter's coefficients and slopes for each tick, and the number of samples that use them.
@@ -33,7 +33,7 @@ pub(super) struct Ahead {
     len: usize,
 }
 
-impl Ahead {
+impl FilterQueue {
     pub(super) fn new() -> Self {
         Self {
             samples: [0.0; CHUNK + LANES],
@@ -178,7 +178,7 @@ pub(super) unsafe fn steady<V: Lanes>(
     group: &mut Group,
     stretch: Stretch<'_>,
     table: &Step,
-    (ahead, sides): (&mut Ahead, &mut [[i32; CHUNK + LANES]; 2]),
+    (ahead, sides): (&mut FilterQueue, &mut [[i32; CHUNK + LANES]; 2]),
 ) {
     const TICK_LEN: u64 = TICK as u64;
     let lane = group.sounding.trailing_zeros() as usize % LANES;

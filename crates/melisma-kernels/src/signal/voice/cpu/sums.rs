@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::group::aim::Ends;
-use super::alone::Ahead;
+use super::alone::FilterQueue;
 use super::{CHUNK, LANES, TICK};
 use crate::device::isa::{Isa, Level, dispatch};
 
@@ -26,7 +26,7 @@ pub(in crate::signal::voice) struct Sums {
     /// Left and right, with room for a vector after the last sample.
     alone: [[i32; CHUNK + LANES]; 2],
     /// The single voice being rendered.
-    pub(super) ahead: Ahead,
+    pub(super) ahead: FilterQueue,
     /// End values of the group being rendered.
     pub(super) ends: Ends,
     n_groups: usize,
@@ -42,7 +42,7 @@ impl Sums {
             right: MaybeUninit::uninit(),
             n_rows: 0,
             alone: [[0; CHUNK + LANES]; 2],
-            ahead: Ahead::new(),
+            ahead: FilterQueue::new(),
             ends: Ends([[[0.0; LANES]; 4]; CHUNK / TICK]),
             n_groups: 0,
             has_lanes: false,
@@ -74,7 +74,7 @@ impl Sums {
 
     /// The single voice being rendered, and the left and right sums of single voices.
     #[inline(always)]
-    pub(super) fn alone(&mut self) -> (&mut Ahead, &mut [[i32; CHUNK + LANES]; 2]) {
+    pub(super) fn alone(&mut self) -> (&mut FilterQueue, &mut [[i32; CHUNK + LANES]; 2]) {
         self.has_alone = true;
         (&mut self.ahead, &mut self.alone)
     }

@@ -3,7 +3,7 @@
 use super::super::TICK;
 use super::{LANES, Words};
 
-/// Phases: 64 bits at the start of a tick, of which 32 suffice inside it.
+/// Phases: 64 bits at the start of a tick; 32 suffice inside it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(in crate::signal::voice) struct Oscillator {

@@ -20,7 +20,7 @@ use std::path::Path;
 
 pub(super) use read::open;
 
-use super::{FilePlan, Layout, Place};
+use super::{ColumnLocation, FilePlan, Layout};
 use checksum::lookup3;
 
 /// The first bytes of a file.
@@ -32,7 +32,7 @@ const UNDEFINED: u64 = u64::MAX;
 const SMALL_ALIGNMENT: u64 = 64;
 const PAGE: u64 = 4096;
 
-pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<ColumnLocation>) {
     // The sizes of headers do not depend on the addresses they contain.
     let dataset_len = |column| object(message::dataset(column, layout.len(column), 0)).len() as u64;
     let root_len = object(message::root(layout, &vec![0; layout.columns.len()])).len() as u64;
@@ -47,7 +47,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     for column in &layout.columns {
         let len = layout.len(column) * column.row_bytes() as u64;
         at = at.next_multiple_of(if column.shape.is_empty() { SMALL_ALIGNMENT } else { PAGE });
-        places.push(Place { file: 0, offset: at });
+        places.push(ColumnLocation { file: 0, offset: at });
         at += len;
     }
     let mut header = superblock(at, SUPERBLOCK_LEN as u64);

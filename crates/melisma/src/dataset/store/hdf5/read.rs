@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::checksum::lookup3;
 use super::{SIGNATURE, SUPERBLOCK_LEN, UNDEFINED, message};
-use crate::dataset::store::{Column, ColumnType, Layout, Place, Store};
+use crate::dataset::store::{Column, ColumnLocation, ColumnType, Layout, Store};
 use crate::{DType, Error, Result};
 
 /// The longest object header.
@@ -40,7 +40,7 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
                     return Err(Error::corrupt(format!("{} lies beyond the end of the file", column.name)));
                 }
                 layout.columns.push(column);
-                places.push(Place { file: 0, offset });
+                places.push(ColumnLocation { file: 0, offset });
             }
             message::ATTRIBUTE => {
                 let (name, value) = attribute(body)?;
@@ -115,7 +115,7 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64)> {
 fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
     let rank = usize::from(*body.get(1).ok_or_else(|| Error::corrupt("a space without axes"))?);
     if rank > MAX_AXES {
-        return Err(Error::corrupt(format!("a space of {rank} axes")));
+        return Err(Error::corrupt(format!("a dataspace has {rank} axes; at most {MAX_AXES}")));
     }
     (0..rank).map(|axis| u64_at(body, 4 + 8 * axis)).collect()
 }
@@ -158,7 +158,7 @@ fn bytes(file: &File, at: u64, len: usize) -> Result<Vec<u8>> {
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let field = bytes.get(at..at + N).and_then(|field| field.try_into().ok());
-    field.ok_or_else(|| Error::corrupt(format!("a field of {N} bytes at byte {at} of {}", bytes.len())))
+    field.ok_or_else(|| Error::corrupt(format!("no field of {N} bytes at byte {at} of {}", bytes.len())))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {

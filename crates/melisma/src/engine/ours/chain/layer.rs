@@ -135,7 +135,7 @@ impl Builder<'_> {
         if n_in == self.n_channels {
             return Ok(());
         }
-        Err(Error::invalid(format!("{}: {} channels meet a layer of {n_in}", super::NAME, self.n_channels)))
+        Err(Error::invalid(format!("{}: a layer takes {n_in} channels, not {}", super::NAME, self.n_channels)))
     }
 
     fn conv(&mut self, conv: &Conv) -> Result<Layer> {
@@ -223,7 +223,7 @@ impl Builder<'_> {
         let (scale, n_channels) = (self.scale, self.n_channels);
         let layers = self.layers(inner)?;
         if self.scale != scale || self.n_channels != n_channels {
-            return Err(Error::unsupported(format!("{}: a branch that changes its shape", super::NAME)));
+            return Err(Error::unsupported(format!("{}: a branch changes the shape of its signal", super::NAME)));
         }
         self.place(Work::Branch(layers, Delay::default()), SAME, 0, n_channels)
     }
@@ -265,7 +265,7 @@ impl Layer {
     /// Discards the previous signal; the next has `len` latents.
     pub(super) fn reset(&mut self, len: usize) -> Result<()> {
         let end = len.checked_mul(self.scale).filter(|&end| end < 1 << 39);
-        self.end = end.ok_or_else(|| Error::invalid(format!("{}: a signal of {len} latents", super::NAME)))?;
+        self.end = end.ok_or_else(|| Error::invalid(format!("{}: {len} latents are too many", super::NAME)))?;
         (self.taken, self.n_steps) = (0, 0);
         match &mut self.work {
             Work::Dense(unfold, _) => unfold.reset(),

@@ -110,7 +110,7 @@ fn channels(inputs: &[Port], stages: &[Stage]) -> Result<usize> {
         {
             Ok(*known as usize)
         }
-        ([_, Dim::Known(known), _], _) => Err(Error::unsupported(format!("{NAME}: an input of {known} channels"))),
+        ([_, Dim::Known(known), _], _) => Err(Error::unsupported(format!("{NAME}: cannot take {known} channels"))),
         ([_, _, _], Some(first)) => Ok(first),
         _ => Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes"))),
     }
@@ -187,7 +187,7 @@ impl Engine for Chain {
 impl Chain {
     fn batch(&mut self, inputs: &[Value], mut times: Option<&mut Vec<Operator>>) -> Result<Vec<Value>> {
         let &[batch, n_in, len] = inputs[0].shape() else {
-            return Err(Error::invalid(format!("{NAME}: an input of {} axes", inputs[0].shape().len())));
+            return Err(Error::invalid(format!("{NAME}: expected 3 axes, found {}", inputs[0].shape().len())));
         };
         if n_in != self.n_in {
             return Err(Error::invalid(format!("{NAME}: an input of {n_in} channels; the model has {}", self.n_in)));

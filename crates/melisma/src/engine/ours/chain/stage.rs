@@ -161,8 +161,9 @@ impl<'m> Walk<'m> {
         let [groups, stride, dilation] =
             [("group", 1), ("strides", 1), ("dilations", 1)].map(|(name, or)| int(node, name, or));
         let (groups, dilation) = (groups?, dilation?);
-        let reach =
-            (n_taps.saturating_sub(1)).checked_mul(dilation).ok_or_else(|| Error::unsupported("its dilation"))?;
+        let reach = (n_taps.saturating_sub(1))
+            .checked_mul(dilation)
+            .ok_or_else(|| Error::unsupported("its dilation overflows"))?;
         let pads = ints(node, "pads", &[0, 0]);
         if stride? != 1
             || n_taps.is_multiple_of(2)
@@ -174,7 +175,7 @@ impl<'m> Walk<'m> {
             ));
         }
         let n_in = per_group.checked_mul(groups).filter(|&n_in| n_in > 0 && n_out > 0 && n_out.is_multiple_of(groups));
-        let n_in = n_in.ok_or_else(|| Error::unsupported("its groups"))?;
+        let n_in = n_in.ok_or_else(|| Error::unsupported("its groups do not divide its channels"))?;
         if groups != 1 && (groups != n_in || n_out != n_in) {
             return Err(Error::unsupported("groups that are neither one nor all channels"));
         }
@@ -203,9 +204,10 @@ impl<'m> Walk<'m> {
     fn bias(&self, node: &Node, n_out: usize) -> Result<Vec<f32>> {
         match node.inputs.get(2).filter(|name| !name.is_empty()) {
             None => Ok(vec![0.0; n_out]),
-            Some(_) => self.floats(node, 2).map(|(bias, _)| bias).and_then(|bias| {
-                if bias.len() == n_out { Ok(bias) } else { Err(Error::unsupported("a bias of another length")) }
-            }),
+            Some(_) => match self.floats(node, 2)?.0 {
+                bias if bias.len() == n_out => Ok(bias),
+                bias => Err(Error::unsupported(format!("bias has {} values for {n_out} channels", bias.len()))),
+            },
         }
     }
 

@@ -23,7 +23,7 @@ use crate::text::size;
 use crate::{Error, ErrorKind, Result};
 
 /// A candidate that takes longer than this is killed.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit on the summed operator times, relative to their run; a larger sum means a wrong profile.
 const MOST_SHARE: f64 = 1.25;
 /// The signal that the system sends when it runs out of memory.
@@ -146,8 +146,8 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         let is_over = |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > *most);
         let reason = match spec.most_bytes.filter(is_over) {
             Some(most) => Error::new(ErrorKind::Memory, format!("it takes more than {}", size::show(most))),
-            None if begin.elapsed() > PATIENCE => {
-                Error::new(ErrorKind::Device, format!("it took more than {} s", PATIENCE.as_secs()))
+            None if begin.elapsed() > TIMEOUT => {
+                Error::new(ErrorKind::Device, format!("it took more than {} s", TIMEOUT.as_secs()))
             }
             None => match program.check_stop() {
                 Err(stopped) => stopped,

@@ -90,7 +90,7 @@ impl Engine {
         Core::<Layers>::needed(config, device, max_streams)
     }
 
-    /// Samples by which the output lags behind the input.
+    /// Latency from input to output, in samples.
     pub fn lag(&self) -> usize {
         self.core.batch.chain.timeline.lag
     }
@@ -111,7 +111,7 @@ impl Engine {
     /// Ends a stream without the samples that are still to come.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
         self.core.streams.close(stream)
     }
@@ -165,7 +165,7 @@ impl Engine {
     /// Takes any number of frames of one stream, gives the samples that became final.
     ///
     /// # Errors
-    /// There is no such stream, `frames` are of a model of another shape, or the device fails.
+    /// The stream is unknown, `frames` are of a model of another shape, or the device fails.
     pub fn push<'a>(&mut self, stream: StreamId, frames: impl Into<Frames<'a>>) -> Result<Vec<f32>> {
         let mut samples = Vec::new();
         for piece in frames.into().chunks(CLIP_FRAMES) {
@@ -177,7 +177,7 @@ impl Engine {
     /// Where a stream stands.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn progress(&self, stream: StreamId) -> Result<Progress> {
         Ok(self.core.streams.get(stream)?.progress)
     }
@@ -190,7 +190,7 @@ impl Engine {
     /// Ends a stream: gives the samples that are still to come.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         Ok(self.finish_each(&[stream])?.pop().unwrap_or_default())
     }
@@ -218,7 +218,7 @@ impl Engine {
     /// was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         let live = self.core.streams.get(stream)?.clone();
         if live.progress.emitted > 0 {
@@ -317,9 +317,8 @@ impl Engine {
     fn check(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
         let n_frames = input.first().map_or(0, |(_, frames)| frames.len());
         if let Some((_, frames)) = input.iter().find(|(_, frames)| frames.len() != n_frames) {
-            let message =
-                format!("engine: a step with {n_frames} frames of one stream and {} of another", frames.len());
-            return Err(Error::invalid(message));
+            let message = "engine: all streams of a step need the same number of frames";
+            return Err(Error::invalid(format!("{message}: got {n_frames} and {}", frames.len())));
         }
         self.core.check_room(input.len(), n_frames)?;
         self.core.streams.check_each(input.iter().map(|(stream, _)| *stream))?;

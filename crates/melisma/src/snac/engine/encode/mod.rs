@@ -113,7 +113,7 @@ impl EncodeEngine {
     /// Ends a stream without the codes that are still to come.
     ///
     /// # Errors
-    /// There is no such stream.
+    /// The stream is unknown.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
         self.core.streams.close(stream)
     }
@@ -121,7 +121,7 @@ impl EncodeEngine {
     /// Takes any number of samples of one stream, gives the codes that became final.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such stream or a sample is not finite (the message has its position in the
+    /// `InvalidArgument` when the stream is unknown or a sample is not finite (the message has its position in the
     /// stream, and the stream takes none of the samples); otherwise the device failed.
     pub fn push(&mut self, stream: StreamId, samples: &[f32]) -> Result<Codes> {
         let frame_len = self.frame_len();
@@ -153,7 +153,7 @@ impl EncodeEngine {
     /// still to come.
     ///
     /// # Errors
-    /// There is no such stream, or the device fails.
+    /// The stream is unknown, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Codes> {
         let live = self.core.streams.get_mut(stream)?;
         let (n_samples, start, mut rest) = (live.n_samples, live.position.start, std::mem::take(&mut live.pending));
@@ -228,7 +228,7 @@ impl EncodeEngine {
         (padded / self.core.config.hop_len()) as i64
     }
 
-    /// Frames until the last code of a stream with `end` latents of which it took `start`.
+    /// Returns the frames until the last code of a stream of `end` latents that has taken `start`.
     fn frames_left(&self, start: i64, end: i64) -> usize {
         (end - start) as usize / self.core.config.frame_latents()
             + self.core.batch.chain.timeline.lag / self.core.config.frame_latents()
@@ -242,7 +242,7 @@ impl EncodeEngine {
             let live = self.core.streams.get(*stream)?;
             if samples.len() != len || len % frame_len != 0 {
                 let message = format!(
-                    "engine: a step with {len} samples of one stream and {} of another; frames have {frame_len}",
+                    "engine: all streams of a step need the same whole frames of {frame_len} samples: got {len} and {}",
                     samples.len()
                 );
                 return Err(Error::invalid(message).with_hint("push samples of any number to one stream at a time"));

@@ -1,4 +1,4 @@
-//! What others see of a connection whose bytes hyper moves.
+//! The part of a connection that is visible outside hyper.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -16,9 +16,9 @@ use super::gate::{Gate, Passed};
 /// Bytes per read.
 const READ_LEN: usize = 16 << 10;
 
-/// What others see of a connection whose bytes hyper moves.
+/// The part of a connection that is visible outside hyper.
 #[derive(Debug)]
-pub struct Line {
+pub struct SocketState {
     socket: OwnedReadHalf,
     gate: Mutex<Gate>,
     start: Instant,
@@ -28,7 +28,7 @@ pub struct Line {
     has_lingered: AtomicBool,
 }
 
-impl Line {
+impl SocketState {
     /// A connection that begins at `start`.
     pub fn new(socket: OwnedReadHalf, start: Instant) -> Self {
         Self {

@@ -10,7 +10,7 @@ use crate::input::is_pipe;
 
 /// The token format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum TokenFormat {
     /// Text, which can be written while frames come.
     Text(Text),
     /// A file that is written at the end.
@@ -25,8 +25,8 @@ pub enum List {
     Safetensors,
 }
 
-impl Written {
-    /// The format for `path` with `--format`.
+impl TokenFormat {
+    /// Returns the format for `path` with `--format`.
     pub fn choose(path: &Path, format: Format) -> Result<Self> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         let by_suffix = match suffix.as_deref() {
@@ -37,10 +37,10 @@ impl Written {
             Some("safetensors") => Some(Self::List(List::Safetensors)),
             _ => None,
         };
-        let list = by_suffix.filter(|written| matches!(written, Self::List(_)));
+        let list = by_suffix.filter(|format| matches!(format, Self::List(_)));
         match format {
             Format::Auto => by_suffix.ok_or_else(|| {
-                Error::invalid(format!("{}: its suffix does not say how to write tokens", path.display()))
+                Error::invalid(format!("{}: unknown output suffix", path.display()))
                     .with_hint("name it .txt, .json, .npy or .safetensors, or use --format")
             }),
             Format::Orpheus | Format::Ids if list.is_some() => {
@@ -61,7 +61,7 @@ impl Written {
         }
     }
 
-    /// The most bytes of memory that each code takes until the end.
+    /// Returns the most bytes of memory that each code takes until the end.
     pub fn code_bytes(self) -> u64 {
         match self {
             Self::Text(_) => 0,

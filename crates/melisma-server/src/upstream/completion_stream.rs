@@ -15,9 +15,9 @@ use crate::http::failure::Failure;
 const WAITING: usize = 256;
 const WAITING_BYTES: usize = 64 << 10;
 
-/// What the upstream says.
+/// An event of the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum CompletionEvent {
     /// Text with audio tokens in it.
     Text(String),
     /// The end of a piece, and the tokens of its prompt where the upstream tells.
@@ -27,9 +27,9 @@ pub enum Said {
     },
 }
 
-/// The upstream's words for all pieces of an input. Dropping it ends the requests.
+/// The completions of all pieces of an input. Dropping it ends the requests.
 #[derive(Debug)]
-pub struct Talk {
+pub struct CompletionStream {
     upstream: Arc<Upstream>,
     /// The requests that were not sent yet.
     bodies: VecDeque<String>,
@@ -41,22 +41,22 @@ pub struct Talk {
 
 #[derive(Debug)]
 struct Piece {
-    said: mpsc::Receiver<Waiting>,
+    event: mpsc::Receiver<QueuedEvent>,
     _task: JoinSet<()>,
     has_begun: bool,
 }
 
-impl Talk {
+impl CompletionStream {
     pub(super) fn new(upstream: Arc<Upstream>, bodies: VecDeque<String>) -> Self {
         let deadline = Instant::now() + upstream.limits().total;
         Self { upstream, bodies, current: None, ahead: None, deadline }
     }
 
-    /// What is said next, or `None` after the end of the last piece.
+    /// Returns the next event, or `None` after the end of the last piece.
     ///
     /// # Errors
     /// The upstream fails or is too slow. A piece that was sent ahead is slow only once it is its turn.
-    pub async fn next(&mut self) -> Result<Option<Said>, Failure> {
+    pub async fn next(&mut self) -> Result<Option<CompletionEvent>, Failure> {
         if self.current.is_none() {
             self.current = self.ahead.take().or_else(|| self.start());
         }
@@ -65,79 +65,79 @@ impl Talk {
         let limit = if piece.has_begun { limits.idle } else { limits.first };
         let wait_end = Instant::now() + limit;
         let (end, limit) = if self.deadline < wait_end { (self.deadline, limits.total) } else { (wait_end, limit) };
-        let said = timeout_at(end, piece.said.recv()).await.map_err(|_| fault::slow(limit))?;
-        let Waiting { said, .. } = said.ok_or_else(fault::broken)?;
-        let said = said?;
-        match &said {
-            Said::End { .. } => self.current = None,
-            Said::Text(_) if !piece.has_begun => {
+        let event = timeout_at(end, piece.event.recv()).await.map_err(|_| fault::slow(limit))?;
+        let QueuedEvent { event, .. } = event.ok_or_else(fault::broken)?;
+        let event = event?;
+        match &event {
+            CompletionEvent::End { .. } => self.current = None,
+            CompletionEvent::Text(_) if !piece.has_begun => {
                 piece.has_begun = true;
                 self.ahead = self.start();
             }
-            Said::Text(_) => {}
+            CompletionEvent::Text(_) => {}
         }
-        Ok(Some(said))
+        Ok(Some(event))
     }
 
     /// Sends the next request.
     fn start(&mut self) -> Option<Piece> {
         let body = self.bodies.pop_front()?;
-        let (mouth, said) = Mouth::new();
+        let (sender, event) = Sender::new();
         let (upstream, mut task) = (Arc::clone(&self.upstream), JoinSet::new());
         task.spawn(async move {
-            if let Err(failure) = pass(&upstream, body, &mouth).await {
-                // A piece that nobody waits for has ended already.
-                let _ = mouth.say(Err(failure)).await;
+            if let Err(failure) = forward(&upstream, body, &sender).await {
+                // The receiver of the piece may be gone.
+                let _ = sender.send(Err(failure)).await;
             }
         });
-        Some(Piece { said, _task: task, has_begun: false })
+        Some(Piece { event, _task: task, has_begun: false })
     }
 }
 
-/// Something said that nobody has taken yet.
+/// An event that was not received yet.
 #[derive(Debug)]
-struct Waiting {
-    said: Result<Said, Failure>,
+struct QueuedEvent {
+    event: Result<CompletionEvent, Failure>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Where the words of a piece go in.
+/// Sends the events of a piece, bounded by their bytes.
 #[derive(Debug)]
-struct Mouth {
-    words: mpsc::Sender<Waiting>,
+struct Sender {
+    events: mpsc::Sender<QueuedEvent>,
     room: Arc<Semaphore>,
 }
 
-impl Mouth {
-    fn new() -> (Self, mpsc::Receiver<Waiting>) {
-        let (words, said) = mpsc::channel(WAITING);
-        (Self { words, room: Arc::new(Semaphore::new(WAITING_BYTES)) }, said)
+impl Sender {
+    fn new() -> (Self, mpsc::Receiver<QueuedEvent>) {
+        let (events, event) = mpsc::channel(WAITING);
+        (Self { events, room: Arc::new(Semaphore::new(WAITING_BYTES)) }, event)
     }
 
     /// Waits until there is room.
     ///
     /// # Errors
-    /// Nobody listens.
-    async fn say(&self, said: Result<Said, Failure>) -> Result<(), mpsc::error::SendError<Waiting>> {
-        let n_bytes = match &said {
-            Ok(Said::Text(text)) => text.len().min(WAITING_BYTES),
+    /// The receiver was dropped.
+    async fn send(&self, event: Result<CompletionEvent, Failure>) -> Result<(), mpsc::error::SendError<QueuedEvent>> {
+        let n_bytes = match &event {
+            Ok(CompletionEvent::Text(text)) => text.len().min(WAITING_BYTES),
             _ => 0,
         };
         // It is never closed.
         let _room = Arc::clone(&self.room).acquire_many_owned(n_bytes as u32).await.ok();
-        self.words.send(Waiting { said, _room }).await
+        self.events.send(QueuedEvent { event, _room }).await
     }
 }
 
-/// Passes on what one answer says, until it ends or nobody listens.
-async fn pass(upstream: &Upstream, body: String, mouth: &Mouth) -> Result<(), Failure> {
+/// Forwards the text of one answer until it ends or the receiver is dropped.
+async fn forward(upstream: &Upstream, body: String, sender: &Sender) -> Result<(), Failure> {
     let mut answer = Answer::ask(upstream, body).await?;
     while let Some(text) = answer.next().await? {
-        if mouth.say(Ok(Said::Text(text))).await.is_err() {
+        if sender.send(Ok(CompletionEvent::Text(text))).await.is_err() {
             return Ok(());
         }
     }
-    let _ = mouth.say(Ok(Said::End { prompt_tokens: answer.prompt_tokens() })).await;
+    let _ = sender.send(Ok(CompletionEvent::End { prompt_tokens: answer.prompt_tokens() })).await;
     Ok(())
 }
 
@@ -152,18 +152,18 @@ mod tests {
     #[test]
     fn what_waits_is_bounded_by_its_bytes() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let text = |n_bytes| Ok(Said::Text("x".repeat(n_bytes)));
+        let text = |n_bytes| Ok(CompletionEvent::Text("x".repeat(n_bytes)));
         let soon = Duration::from_millis(50);
         runtime.block_on(async {
-            let (mouth, mut said) = Mouth::new();
+            let (sender, mut event) = Sender::new();
             for _ in 0..2 {
-                mouth.say(text(WAITING_BYTES / 2)).await.unwrap();
+                sender.send(text(WAITING_BYTES / 2)).await.unwrap();
             }
-            assert!(timeout(soon, mouth.say(text(1))).await.is_err(), "a third text found room");
-            assert!(said.recv().await.unwrap().said.is_ok());
-            assert!(timeout(soon, mouth.say(text(1))).await.is_ok(), "taking a text left no room");
-            let (mouth, _said) = Mouth::new();
-            mouth.say(text(4 * WAITING_BYTES)).await.unwrap();
+            assert!(timeout(soon, sender.send(text(1))).await.is_err(), "a third text found room");
+            assert!(event.recv().await.unwrap().event.is_ok());
+            assert!(timeout(soon, sender.send(text(1))).await.is_ok(), "taking a text left no room");
+            let (sender, _said) = Sender::new();
+            sender.send(text(4 * WAITING_BYTES)).await.unwrap();
         });
     }
 }

@@ -7,7 +7,7 @@ const MAX_PERIOD: usize = 24;
 
 /// Watches frames for cycles.
 #[derive(Debug)]
-pub(crate) struct Repeats {
+pub(crate) struct CycleDetector {
     /// The last frames, the newest first.
     past: VecDeque<Vec<i32>>,
     /// For each period, how many frames in a row equalled the one so long before.
@@ -15,8 +15,8 @@ pub(crate) struct Repeats {
     limit: usize,
 }
 
-impl Repeats {
-    /// A watch that allows fewer than `limit` frames that repeat those before.
+impl CycleDetector {
+    /// Creates a watch that allows fewer than `limit` frames that repeat those before.
     pub(crate) fn new(limit: usize) -> Self {
         Self { past: VecDeque::new(), runs: [0; MAX_PERIOD], limit }
     }
@@ -39,7 +39,7 @@ mod tests {
 
     /// After how many frames a sequence is found to repeat.
     fn found(frames: impl IntoIterator<Item = i32>, limit: usize) -> Option<usize> {
-        let mut repeats = Repeats::new(limit);
+        let mut repeats = CycleDetector::new(limit);
         frames.into_iter().position(|frame| repeats.push(&[frame; 7])).map(|index| index + 1)
     }
 

@@ -1,4 +1,4 @@
-//! What all WebSockets of streams have in common: signs of life, errors, and the end.
+//! Sessions of streams over WebSockets: pings, errors and the close.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::http::accept::Connection;
 use crate::http::failure::Failure;
 use crate::websocket::{End, Incoming, Message, Outgoing, Writer};
 
-/// Signs of life that a client may miss.
+/// Pings that a client may miss.
 const MISSED_PINGS: u32 = 3;
 
 /// Why a stream ends before its time.
@@ -28,24 +28,24 @@ pub(super) enum Fault {
     Slow,
     /// The server drains.
     Draining,
-    /// Anything that the client is told.
-    Told(Failure),
+    /// An error that is reported to the client.
+    Reported(Failure),
 }
 
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Self {
-        Self::Told(failure)
+        Self::Reported(failure)
     }
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::Told(error.into())
+        Self::Reported(error.into())
     }
 }
 
-/// The server's side of a conversation.
-pub(super) struct Talk {
+/// The sending side of a session.
+pub(super) struct Session {
     pub(super) app: Arc<App>,
     pub(super) id: String,
     pub(super) start: Instant,
@@ -54,25 +54,25 @@ pub(super) struct Talk {
     _connection: Connection,
 }
 
-/// The client's side.
-pub(super) struct Ear {
+/// The receiving side of a session.
+pub(super) struct MessageReceiver {
     incoming: Incoming<ReadHalf<TokioIo<Upgraded>>>,
     n_silent: u32,
 }
 
-impl Talk {
-    /// Begins when the connection is upgraded; `None` if the client has left by then.
-    pub(super) async fn begin(app: Arc<App>, mut call: Call) -> Option<(Self, Ear)> {
+impl Session {
+    /// Waits for the upgrade of the connection; returns `None` if the client has left by then.
+    pub(super) async fn begin(app: Arc<App>, mut call: Call) -> Option<(Self, MessageReceiver)> {
         let upgraded = hyper::upgrade::on::<&mut hyper::Request<Upload>>(&mut call.request).await.ok()?;
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
-        let outgoing = Outgoing::new(write, app.limits.patience);
-        let talk = Self { app, id: call.id, start: call.start, outgoing, _connection: call.connection };
-        Some((talk, Ear { incoming, n_silent: 0 }))
+        let outgoing = Outgoing::new(write, app.limits.stall_timeout);
+        let session = Self { app, id: call.id, start: call.start, outgoing, _connection: call.connection };
+        Some((session, MessageReceiver { incoming, n_silent: 0 }))
     }
 
     /// Sends an object.
-    pub(super) async fn say(&self, message: &Value) -> Result<(), Fault> {
+    pub(super) async fn send_json(&self, message: &Value) -> Result<(), Fault> {
         self.send(Message::Text(message.to_string())).await
     }
 
@@ -81,19 +81,19 @@ impl Talk {
         self.outgoing.send(message).await.map_err(|_| Fault::Slow)
     }
 
-    /// The next text. Pings are answered, and a silent client is asked for a sign of life.
-    pub(super) async fn hear(&self, ear: &mut Ear) -> Result<String, Fault> {
+    /// Returns the next text. Answers pings, and pings a silent client.
+    pub(super) async fn next_text(&self, receiver: &mut MessageReceiver) -> Result<String, Fault> {
         loop {
-            let message = match timeout(self.app.limits.ping, ear.incoming.next()).await {
+            let message = match timeout(self.app.limits.ping, receiver.incoming.next()).await {
                 Ok(message) => message.map_err(Fault::Client)?,
-                Err(_) if ear.n_silent == MISSED_PINGS => return Err(Fault::Client(End::Closed)),
+                Err(_) if receiver.n_silent == MISSED_PINGS => return Err(Fault::Client(End::Closed)),
                 Err(_) => {
-                    ear.n_silent += 1;
+                    receiver.n_silent += 1;
                     self.send(Message::Ping(Vec::new())).await?;
                     continue;
                 }
             };
-            ear.n_silent = 0;
+            receiver.n_silent = 0;
             match message {
                 Message::Text(text) => return Ok(text),
                 Message::Ping(bytes) => self.send(Message::Pong(bytes)).await?,
@@ -116,11 +116,11 @@ impl Talk {
             Err(Fault::Client(End::Closed)) => ("client_left", Some((1000, String::new()))),
             Err(Fault::Client(End::Lost(_))) => ("client_left", None),
             Err(Fault::Slow) => ("slow_client", Some((1008, "the client receives too slowly".to_owned()))),
-            Err(Fault::Told(failure)) => {
+            Err(Fault::Reported(failure)) => {
                 let mut message = failure.json();
                 message["type"] = "error".into();
                 // The close frame follows in any case.
-                let _ = self.say(&message).await;
+                let _ = self.send_json(&message).await;
                 let code = if failure.status.is_server_error() { 1011 } else { 1008 };
                 ("fault", Some((code, "see the error message".to_owned())))
             }

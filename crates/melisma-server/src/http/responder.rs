@@ -9,17 +9,17 @@ use hyper::header::CONTENT_LENGTH;
 use super::body::{Body, Reply};
 use super::failure::Failure;
 
-/// Counts and logs a refusal, and makes its answer.
+/// Counts and logs a refusal, and builds its answer.
 #[derive(Clone)]
-pub struct Refuse(Arc<dyn Fn(&Failure) -> Reply + Send + Sync>);
+pub struct RefusalResponder(Arc<dyn Fn(&Failure) -> Reply + Send + Sync>);
 
-impl Refuse {
+impl RefusalResponder {
     /// Makes answers with `reply`.
     pub fn new(reply: impl Fn(&Failure) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(reply))
     }
 
-    /// The bytes of the answer.
+    /// Returns the bytes of the answer.
     pub fn bytes(&self, failure: &Failure) -> Vec<u8> {
         let (head, body) = (self.0)(failure).into_parts();
         let body = match body {
@@ -34,7 +34,7 @@ impl Refuse {
     }
 }
 
-impl fmt::Debug for Refuse {
+impl fmt::Debug for RefusalResponder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Refuse")
     }

@@ -1,7 +1,7 @@
-// The ledger of a stream in words.
+// What became of the tokens of a stream, as a sentence.
 import { count } from "./element.js";
 
-/** The account of the tokens as a sentence. */
+/** Returns the sentence for the counts of the ledger. */
 export function inWords({ accepted, rejected, resyncs, frames, concealed_frames: concealed, dropped_frames: dropped }) {
   const total = accepted + rejected;
   const first =

@@ -13,31 +13,31 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::line::Line;
 use super::linger::linger;
-use super::refusal::Refuse;
-use crate::admission::Place;
+use super::responder::RefusalResponder;
+use super::socket_state::SocketState;
+use crate::admission::Permit;
 
-/// A socket with a limit on silence.
+/// A socket whose reads and writes fail when no byte moves for too long.
 #[derive(Debug)]
-pub struct Idle {
-    line: Arc<Line>,
+pub struct Socket {
+    state: Arc<SocketState>,
     write: OwnedWriteHalf,
     limit: Duration,
     /// One alarm for each side: either may wait alone.
     reading: Pin<Box<Sleep>>,
     writing: Pin<Box<Sleep>>,
-    refuse: Refuse,
+    refuse: RefusalResponder,
     end: End,
-    /// The connection's place, which is free when its socket is.
-    _place: Arc<Place>,
+    /// Released together with the socket.
+    _permit: Arc<Permit>,
 }
 
-/// How far the end of a connection is.
+/// Progress of the shutdown.
 enum End {
     /// It has not begun.
     Open,
-    /// What is left of a refusal.
+    /// The rest of a refusal.
     Refusal(Vec<u8>),
     /// The server's half has ended.
     Linger(Pin<Box<dyn Future<Output = ()> + Send>>),
@@ -49,31 +49,31 @@ impl std::fmt::Debug for End {
     }
 }
 
-impl Idle {
+impl Socket {
     /// Fails reads and writes of `socket` after `limit` without a byte.
-    pub fn new(socket: TcpStream, limit: Duration, refuse: Refuse, place: Arc<Place>) -> Self {
+    pub fn new(socket: TcpStream, limit: Duration, refuse: RefusalResponder, permit: Arc<Permit>) -> Self {
         let start = Instant::now();
         let alarm = || Box::pin(sleep_until(start + limit));
         let (socket, write) = socket.into_split();
-        let line = Line::new(socket, start);
+        let state = SocketState::new(socket, start);
         let (reading, writing) = (alarm(), alarm());
-        Self { line: Arc::new(line), write, limit, reading, writing, refuse, end: End::Open, _place: place }
+        Self { state: Arc::new(state), write, limit, reading, writing, refuse, end: End::Open, _permit: permit }
     }
 
-    /// The connection, for those who watch it.
-    pub fn line(&self) -> Arc<Line> {
-        Arc::clone(&self.line)
+    /// Returns the part that can be watched while hyper owns the socket.
+    pub fn state(&self) -> Arc<SocketState> {
+        Arc::clone(&self.state)
     }
 
-    /// A side that waits fails when no byte has moved for too long.
+    /// Fails a pending read or write when no byte has moved for too long.
     fn watch<T>(&mut self, side: Side, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if matches!(side, Side::Write) {
-            self.line.set_blocked(polled.is_pending());
+            self.state.set_blocked(polled.is_pending());
         }
         if polled.is_ready() {
             return polled;
         }
-        let until = self.line.moved() + self.limit;
+        let until = self.state.moved() + self.limit;
         let alarm = match side {
             Side::Read => &mut self.reading,
             Side::Write => &mut self.writing,
@@ -94,20 +94,20 @@ enum Side {
     Write,
 }
 
-impl AsyncRead for Idle {
+impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = to.filled().len();
-        let polled = self.line.poll_read(cx, to);
-        self.line.note(to.filled().len() - before);
+        let polled = self.state.poll_read(cx, to);
+        self.state.note(to.filled().len() - before);
         self.watch(Side::Read, polled, cx)
     }
 }
 
-impl AsyncWrite for Idle {
+impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write(cx, from);
         if let Poll::Ready(Ok(n)) = polled {
-            self.line.note(n);
+            self.state.note(n);
         }
         self.watch(Side::Write, polled, cx)
     }
@@ -116,12 +116,12 @@ impl AsyncWrite for Idle {
         Pin::new(&mut self.write).poll_flush(cx)
     }
 
-    /// Says why a head was not passed on, ends the server's half, and waits for the client.
+    /// Sends the refusal of a head, if any, ends the server's half, and waits for the client.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.end {
                 End::Open => {
-                    let refusal = self.line.gate().take_refusal();
+                    let refusal = self.state.gate().take_refusal();
                     self.end = End::Refusal(refusal.map(|failure| self.refuse.bytes(&failure)).unwrap_or_default());
                 }
                 End::Refusal(rest) if !rest.is_empty() => {
@@ -136,8 +136,8 @@ impl AsyncWrite for Idle {
                 }
                 End::Refusal(_) => {
                     ready!(Pin::new(&mut self.write).poll_shutdown(cx))?;
-                    let line = self.line();
-                    self.end = End::Linger(Box::pin(async move { linger(&line).await }));
+                    let state = self.state();
+                    self.end = End::Linger(Box::pin(async move { linger(&state).await }));
                 }
                 End::Linger(lingering) => return lingering.as_mut().poll(cx).map(Ok),
             }
@@ -151,7 +151,7 @@ impl AsyncWrite for Idle {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.write).poll_write_vectored(cx, from);
         if let Poll::Ready(Ok(n)) = polled {
-            self.line.note(n);
+            self.state.note(n);
         }
         self.watch(Side::Write, polled, cx)
     }

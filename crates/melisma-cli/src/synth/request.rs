@@ -11,8 +11,8 @@ use super::sink::Layout;
 use crate::args::SynthArgs;
 use crate::session::Session;
 
-/// The request.
-pub struct Order {
+/// What to render, and where to.
+pub struct RenderRequest {
     pub output: PathBuf,
     pub layout: Layout,
     pub length: Length,
@@ -21,7 +21,7 @@ pub struct Order {
     pub capture: Option<PathBuf>,
 }
 
-impl Order {
+impl RenderRequest {
     pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
         let seconds = match piece::style(args)? {
             Some(_) => Some(piece::seconds(args)),
@@ -42,7 +42,7 @@ impl Order {
         })
     }
 
-    /// The part of a score to record.
+    /// Returns the part of a score to record.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
         self.setup(1.0).take(score)
     }
@@ -54,7 +54,7 @@ impl Order {
     }
 }
 
-/// The requested loudness.
+/// Returns the requested loudness.
 pub fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
     match args.loudness.as_str() {
         "off" => Ok(None),

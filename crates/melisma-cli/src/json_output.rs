@@ -7,41 +7,41 @@ use serde_json::{Value, json};
 use crate::terminal;
 
 /// Static, because either the main thread or the signal thread ends the process and prints it.
-static ANSWER: Mutex<Answer> = Mutex::new(Answer::Unwanted);
+static OUTPUT: Mutex<Output> = Mutex::new(Output::Disabled);
 
-enum Answer {
+enum Output {
     /// The command prints text.
-    Unwanted,
+    Disabled,
     /// An object must be printed.
-    Due,
+    Pending,
     /// The result, held until the command ends.
-    Held(Value),
+    Ready(Value),
     /// The object was printed.
-    Given,
+    Printed,
 }
 
 /// From now on the process must print an object, whatever happens.
-pub fn expect() {
-    replace(|answer| if matches!(answer, Answer::Unwanted) { Answer::Due } else { answer });
+pub fn enable() {
+    replace(|output| if matches!(output, Output::Disabled) { Output::Pending } else { output });
 }
 
 /// Holds the result until the command ends.
-pub fn hold(result: Value) {
-    replace(|answer| if matches!(answer, Answer::Given) { answer } else { Answer::Held(result) });
+pub fn set_result(result: Value) {
+    replace(|output| if matches!(output, Output::Printed) { output } else { Output::Ready(result) });
 }
 
 /// Prints the object once, including `error`.
-pub fn give(error: Option<Value>) -> Result<()> {
+pub fn print(error: Option<Value>) -> Result<()> {
     let mut object = None;
-    replace(|answer| match answer {
-        Answer::Unwanted | Answer::Given => answer,
-        Answer::Due => {
+    replace(|output| match output {
+        Output::Disabled | Output::Printed => output,
+        Output::Pending => {
             object = Some(json!({}));
-            Answer::Given
+            Output::Printed
         }
-        Answer::Held(result) => {
+        Output::Ready(result) => {
             object = Some(result);
-            Answer::Given
+            Output::Printed
         }
     });
     let Some(mut object) = object else { return Ok(()) };
@@ -52,7 +52,7 @@ pub fn give(error: Option<Value>) -> Result<()> {
     terminal::write(format!("{object:#}\n").as_bytes())
 }
 
-fn replace(change: impl FnOnce(Answer) -> Answer) {
-    let mut answer = ANSWER.lock();
-    *answer = change(std::mem::replace(&mut *answer, Answer::Given));
+fn replace(change: impl FnOnce(Output) -> Output) {
+    let mut output = OUTPUT.lock();
+    *output = change(std::mem::replace(&mut *output, Output::Printed));
 }
