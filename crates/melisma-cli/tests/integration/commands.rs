@@ -61,11 +61,26 @@ fn json_is_one_object_with_the_device() {
     let config = json(&sandbox, &["--print-config", "--json"]);
     assert_eq!(config["config"]["profile"]["value"], "field");
     assert!(json(&sandbox, &["completions", "zsh", "--json"])["script"].as_str().unwrap().contains("melisma"));
-    let demo = json(&sandbox, &["demo", "--json", "--device", "cpu"]);
+}
+
+#[test]
+fn the_demo_replaces_a_report_only_by_force() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("melisma-demo")).unwrap();
+    let report = sandbox.path("melisma-demo/report.html");
+    std::fs::write(&report, "mine").unwrap();
+    let refused = sandbox.run(&["demo"]);
+    assert_eq!(refused.code, 2);
+    let message = "melisma-demo/report.html: the file exists already\nhint: use -f";
+    assert!(refused.stderr.contains(message), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "mine");
+    let demo = json(&sandbox, &["demo", "-f", "--json", "--device", "cpu"]);
     let steps: Vec<&str> = demo["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
     assert!(steps.starts_with(&["machine", "runtime", "snac"]), "{steps:?}");
     assert!(demo["steps"][0]["seconds"].is_f64());
     assert_eq!(demo["report"], "melisma-demo/report.html");
+    assert!(std::fs::read_to_string(&report).unwrap().starts_with("<!doctype html>"));
+    assert_eq!(std::fs::read_dir(sandbox.path("melisma-demo")).unwrap().count(), 1, "no partial file is left");
 }
 
 #[test]

@@ -95,19 +95,6 @@ fn a_full_disk_is_code_4_and_leaves_nothing() {
 }
 
 #[test]
-fn existing_outputs_need_force() {
-    let sandbox = Sandbox::new();
-    assert_eq!(sandbox.run(&["demo", "-o", "out"]).code, 0);
-    let first = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
-    let again = sandbox.run(&["demo", "-o", "out"]);
-    assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("out/report.html: the file exists already\nhint: use -f"), "{}", again.stderr);
-    assert_eq!(std::fs::read_to_string(sandbox.path("out/report.html")).unwrap(), first);
-    assert_eq!(sandbox.run(&["demo", "-o", "out", "-f"]).code, 0);
-    assert_eq!(std::fs::read_dir(sandbox.path("out")).unwrap().count(), 1, "no partial file is left");
-}
-
-#[test]
 fn a_closed_pipe_is_no_error() {
     let sandbox = Sandbox::new();
     let mut child =

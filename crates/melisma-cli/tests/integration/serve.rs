@@ -92,7 +92,7 @@ fn body(answer: &[u8]) -> Vec<u8> {
 }
 
 /// Tokens of some frames.
-fn tokens(n_frames: usize) -> Vec<String> {
+pub fn tokens(n_frames: usize) -> Vec<String> {
     let token = |frame: usize, slot: usize| format!("<custom_token_{}>", 10 + 4096 * slot + 31 * frame + slot);
     (0..n_frames).flat_map(|frame| (0..7).map(move |slot| token(frame, slot))).collect()
 }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::sandbox::Sandbox;
+use crate::serve::tokens;
 
 const FEW: usize = 20_000;
 const MANY: usize = 60_000;
@@ -110,11 +111,6 @@ fn wait(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn tokens(n_frames: usize) -> String {
-    let token = |frame: usize, slot: usize| format!("<custom_token_{}>", 10 + 4096 * slot + 31 * frame + slot);
-    (0..n_frames).flat_map(|frame| (0..7).map(move |slot| token(frame, slot))).collect()
-}
-
 /// A good request with a body.
 fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{KEY}");
@@ -129,8 +125,8 @@ fn get(path: &str, headers: &str) -> Vec<u8> {
 fn good(numbers: &mut Numbers) -> Vec<u8> {
     let paths = ["/", "/page/app.js", "/health", "/ready", "/openapi.json", "/v1/status", "/v1/presets", "/v1/models"];
     match numbers.below(6) {
-        0 => post("/v1/decode?format=pcm", tokens(2).as_bytes()),
-        1 => post("/v1/decode?format=mp3", tokens(1).as_bytes()),
+        0 => post("/v1/decode?format=pcm", tokens(2).concat().as_bytes()),
+        1 => post("/v1/decode?format=mp3", tokens(1).concat().as_bytes()),
         2 => get("/v1/synth.wav?preset=focus&seconds=0.05", KEY),
         3 => post("/v1/mel", &numbers.bytes(300)),
         _ => get(numbers.pick(&paths), KEY),

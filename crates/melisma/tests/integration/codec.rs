@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use melisma::Budget;
+use melisma::runtime::{Cpu, Isa};
 use melisma::snac::{Codes, Config, Model};
+use melisma::{Budget, Device, Queue};
 use safetensors::SafeTensors;
 
 use crate::repository;
+
+/// A queue of the CPU.
+pub fn queue(isa: Isa, threads: usize) -> Queue {
+    Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
+}
 
 /// The bytes of a golden file.
 pub fn file(model: &str, part: &str) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! The GPU that tests of the CUDA side run on. Their names contain `cuda`, so that `cargo xtask check shim` and `cargo
 //! xtask cuda` find them.
 
-use melisma::Device;
+use melisma::{Budget, Device, Queue};
 
 /// None where there is no GPU; with `REQUIRE_CUDA=1` that is a failure.
 pub fn find() -> Option<Device> {
@@ -13,6 +13,11 @@ pub fn find() -> Option<Device> {
             None
         }
     }
+}
+
+/// A queue of the GPU.
+pub fn queue() -> Option<Queue> {
+    find().map(|device| device.queue(&Budget::unlimited()).unwrap())
 }
 
 /// Says that the test that runs on this thread does not test: past the harness, which hides what a test

@@ -5,15 +5,11 @@ use std::sync::LazyLock;
 use melisma::runtime::memory::Needed;
 use melisma::runtime::{Cpu, Isa, Space};
 use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId, reference};
-use melisma::{Budget, Device, ErrorKind, Queue};
+use melisma::{Budget, Device, ErrorKind};
 use proptest::prelude::*;
 
-use crate::codec::{golden, odd_rates, sound};
+use crate::codec::{golden, odd_rates, queue, sound};
 use crate::encoded::Case;
-
-fn queue(isa: Isa, threads: usize) -> Queue {
-    Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
-}
 
 /// Small models of every kind: without and with attention, odd rates.
 static MODELS: LazyLock<Vec<Model>> =

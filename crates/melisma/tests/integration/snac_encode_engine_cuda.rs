@@ -11,10 +11,6 @@ use crate::codec::{golden, odd_rates, sound};
 use crate::encoded::Case;
 use crate::gpu;
 
-fn gpu() -> Option<Queue> {
-    gpu::find().map(|device| device.queue(&Budget::unlimited()).unwrap())
-}
-
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> EncodeEngine {
     EncodeEngine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
@@ -29,7 +25,7 @@ fn models() -> Vec<Model> {
 
 #[test]
 fn on_cuda_a_clip_has_the_codes_of_the_reference_model() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for model in models() {
         let mut engine = engine(&model, &queue, 1);
         let unit = model.config().padded_len();
@@ -44,7 +40,7 @@ fn on_cuda_a_clip_has_the_codes_of_the_reference_model() {
 /// Streams in steps of one frame, and clips of a batch: each has the codes of its clip.
 #[test]
 fn on_cuda_streams_and_batches_have_the_codes_of_their_clips() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for model in models() {
         let frame_len = model.config().frame_len();
         let n_frames = gpu::cases(vec![2, 1, 3], vec![12, 1, 30, 7, 19]);
@@ -70,7 +66,7 @@ fn on_cuda_streams_and_batches_have_the_codes_of_their_clips() {
 /// A step is submitted while the one before runs; the codes are those of the clip.
 #[test]
 fn on_cuda_submitted_steps_give_the_codes_of_steps() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for model in models() {
         let mut engine = engine(&model, &queue, 2);
         let frame_len = engine.frame_len();
@@ -94,7 +90,7 @@ fn on_cuda_submitted_steps_give_the_codes_of_steps() {
 
 #[test]
 fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let device = queue.device();
     for model in models() {
         for max_streams in gpu::cases(vec![2], vec![1, 9]) {
@@ -114,7 +110,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
 #[test]
 #[ignore = "extended: figures of this machine"]
 fn on_cuda_speed() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let model = Model::random(Config::snac_24khz(), 1).unwrap();
     for n_clips in [1, 8, 64, 256] {
         let clips: Vec<Vec<f32>> = (0..n_clips).map(|seed| sound(240_000, seed)).collect();

@@ -5,14 +5,10 @@ use std::sync::{Arc, LazyLock};
 use melisma::runtime::memory::Needed;
 use melisma::runtime::{Cpu, Isa, Space};
 use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, reference};
-use melisma::{Budget, Device, Queue};
+use melisma::{Budget, Device};
 use proptest::prelude::*;
 
-use crate::codec::{Vectors, bits, codes, golden, odd_rates, worst};
-
-fn queue(isa: Isa, threads: usize) -> Queue {
-    Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
-}
+use crate::codec::{Vectors, bits, codes, golden, odd_rates, queue, worst};
 
 /// Small models of every kind: without and with attention, without noise, odd rates.
 static MODELS: LazyLock<Vec<Model>> =

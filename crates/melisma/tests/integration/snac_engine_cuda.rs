@@ -10,10 +10,6 @@ use melisma::{Budget, Device, Queue};
 use crate::codec::{Vectors, bits, codes, golden, odd_rates, worst};
 use crate::gpu;
 
-fn gpu() -> Option<Queue> {
-    gpu::find().map(|device| device.queue(&Budget::unlimited()).unwrap())
-}
-
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
     Engine::new(model, queue, &Budget::unlimited(), EngineOptions::new(max_streams)).unwrap()
 }
@@ -31,7 +27,7 @@ fn models() -> Vec<Model> {
 
 #[test]
 fn on_cuda_agrees_with_the_cpu() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let cpu = Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap();
     for model in models() {
         let codes = codes(&model, 5, 7);
@@ -47,7 +43,7 @@ fn on_cuda_agrees_with_the_cpu() {
 /// Streams join and leave while others go on; each equals its own clip, bit for bit.
 #[test]
 fn on_cuda_streams_do_not_see_each_other() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for model in models() {
         let n_streams = gpu::cases(2, 3);
         let mut engine = engine(&model, &queue, n_streams);
@@ -91,7 +87,7 @@ fn on_cuda_streams_do_not_see_each_other() {
 /// A step is submitted while the one before runs; the samples are those of steps one after another.
 #[test]
 fn on_cuda_submitted_steps_give_the_samples_of_steps() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for model in models() {
         let clip = codes(&model, gpu::cases(5, 12), 5);
         let mut engine = engine(&model, &queue, 2);
@@ -121,7 +117,7 @@ fn on_cuda_submitted_steps_give_the_samples_of_steps() {
 /// The goldens of the reference implementation.
 #[test]
 fn on_cuda_goldens() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     for name in ["tiny24", "tiny44"] {
         let (model, vectors) = (golden(name), Vectors::open(name));
         let codes = vectors.codes("codes", 0, &model);
@@ -141,7 +137,7 @@ fn on_cuda_goldens() {
 /// Rounded products change the samples by as much as their format says, and still do not see steps and batches.
 #[test]
 fn on_cuda_rounding_is_asked_for_and_small() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let model = &models()[0];
     let codes = codes(model, gpu::cases(2, 6), 7);
     let exact = engine(model, &queue, 1).decode(&codes, &Noise::Seed(1)).unwrap();
@@ -167,7 +163,7 @@ fn on_cuda_rounding_is_asked_for_and_small() {
 /// After the first step of each size, streams come, speak and go without a byte more.
 #[test]
 fn on_cuda_steps_allocate_nothing_after_warm_up() {
-    let Some(_) = gpu() else { return };
+    let Some(_) = gpu::queue() else { return };
     let budget = Budget::unlimited();
     let queue = Device::cuda(0).unwrap().queue(&budget).unwrap();
     let model = &models()[0];
@@ -193,7 +189,7 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
 
 #[test]
 fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let device = queue.device();
     for model in models() {
         for max_streams in gpu::cases(vec![2], vec![1, 3]) {
@@ -239,7 +235,7 @@ fn time_steps(engine: &mut Engine, model: &Model, n_streams: usize, n_steps: usi
 #[test]
 #[ignore = "extended: figures of this machine"]
 fn on_cuda_speed() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let model = Model::random(Config::snac_24khz(), 1).unwrap();
     for (n_streams, n_steps) in
         [(1, 1000), (8, 200), (32, 200), (64, 200), (128, 100), (256, 100), (512, 50), (2000, 30)]
@@ -261,7 +257,7 @@ fn on_cuda_speed() {
 #[test]
 #[ignore = "extended: figures of this machine"]
 fn on_cuda_kernels() {
-    let Some(queue) = gpu() else { return };
+    let Some(queue) = gpu::queue() else { return };
     let model = Model::random(Config::snac_24khz(), 1).unwrap();
     for n_streams in [1, 256] {
         let mut engine = engine(&model, &queue, n_streams);
