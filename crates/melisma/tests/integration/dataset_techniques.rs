@@ -14,7 +14,7 @@ use melisma::runtime::memory::Budget;
 use melisma::trace::{Collector, Detail};
 use melisma::{Context, ErrorKind};
 
-use crate::gpu;
+use crate::{gpu, process};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut random = Lcg32::new(seed + 1);
@@ -182,21 +182,23 @@ fn generated_sound_goes_through_the_pipeline_on_cuda() {
 }
 
 /// The device's time is in the report, also that of queues that are gone when it is made. A build has many threads, so
-/// the collector is that of the whole process; no other test here may install one.
+/// the collector is that of a whole process.
 #[test]
 fn the_profile_of_a_build_has_device_times_on_cuda() {
     let Some(device) = gpu::find() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let files = corpus(folder.path(), 3);
-    let collector = Collector::new();
-    collector.time_devices(Detail::Graphs);
-    collector.install().unwrap();
-    run(&device, &Budget::unlimited(), &files, Techniques::default(), || {});
-    let report = collector.report();
-    let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
-    assert!(row("mel").device_seconds > 0.0 && row("copy").device_seconds > 0.0, "{report:?}");
-    assert!(row("read").calls > 0 && row("write").bytes > 0 && row("wait").calls > 0, "{report:?}");
-    assert!(report.rows.iter().map(|row| row.allocated_bytes).sum::<u64>() > 0, "{report:?}");
-    let gpu = report.loads.iter().find(|load| load.device == "cuda:0").unwrap();
-    assert!(gpu.share > 0.0 && gpu.share <= 1.0, "{gpu:?}");
+    process::alone("dataset_techniques::the_profile_of_a_build_has_device_times_on_cuda", || {
+        let folder = tempfile::tempdir().unwrap();
+        let files = corpus(folder.path(), 3);
+        let collector = Collector::new();
+        collector.time_devices(Detail::Graphs);
+        collector.install().unwrap();
+        run(&device, &Budget::unlimited(), &files, Techniques::default(), || {});
+        let report = collector.report();
+        let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
+        assert!(row("mel").device_seconds > 0.0 && row("copy").device_seconds > 0.0, "{report:?}");
+        assert!(row("read").calls > 0 && row("write").bytes > 0 && row("wait").calls > 0, "{report:?}");
+        assert!(report.rows.iter().map(|row| row.allocated_bytes).sum::<u64>() > 0, "{report:?}");
+        let gpu = report.loads.iter().find(|load| load.device == "cuda:0").unwrap();
+        assert!(gpu.share > 0.0 && gpu.share <= 1.0, "{gpu:?}");
+    });
 }
