@@ -3,7 +3,7 @@
 
 use crate::executable::executables;
 use crate::process::{exists, run as execute};
-use crate::{gpu_test, tree};
+use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -17,10 +17,10 @@ const MARK: &str = "run.sh";
 
 /// The largest archive that the tools for GPU machines copy.
 const MAX_BYTES: u64 = 64 << 20;
-/// The package whose test files are packed, beside the kernels' suites.
-const PACKAGE: &str = "melisma";
-/// The program with the kernels' suites.
-const KERNELS: &str = "melisma-kernels";
+/// The programs to pack: the kernels' suites, and the library's integration tests.
+const PROGRAMS: [&str; 2] = ["melisma-kernels", "melisma-integration"];
+/// The sources of the library's integration tests.
+const SOURCES: &str = "crates/melisma/tests/integration";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -33,15 +33,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !exists("strip") {
         bail!("strip is missing; on Debian it is part of binutils");
     }
-    let files = packed_files()?;
-    let mut build = vec!["test", "--workspace", "--no-run"];
-    files.iter().for_each(|file| build.extend(["--test", file]));
     // All packages in the development profile, as in the step `shim`: after a check, nothing is
     // compiled again.
-    let mut tests = executables(&["test", "--workspace", "--lib", "--no-run"])?;
-    tests.extend(executables(&build)?);
-    let packed: BTreeSet<String> = files.iter().map(|file| format!("{PACKAGE}-{file}")).collect();
-    tests.retain(|test| test.name == KERNELS || packed.contains(&test.name));
+    let mut tests = executables(&["test", "--workspace", "--lib", "--test", "integration", "--no-run"])?;
+    tests.retain(|test| PROGRAMS.contains(&test.name.as_str()));
     let programs = executables(&["build", "--release", "-p", "melisma-cli"])?;
 
     let folder = place(&arguments.output)?;
@@ -52,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for program in &programs {
         strip(&program.path, &folder.join(&program.name))?;
     }
-    for file in needed(&files)? {
+    for file in needed()? {
         let to = folder.join("files").join(&file);
         fs::create_dir_all(to.parent().unwrap_or(&folder)).with_context(|| tree::shown(&to))?;
         fs::copy(tree::root().join(&file), &to).with_context(|| file.display().to_string())?;
@@ -81,50 +76,30 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The test files to pack, except those that only run with the shim's own libraries.
-fn packed_files() -> Result<Vec<String>> {
-    let mut files = gpu_test::files(PACKAGE)?;
-    let source = |name: &str| fs::read_to_string(source(name)).unwrap_or_default();
-    files.retain(|name| !source(name).contains("MELISMA_SHIM_NVTX"));
-    Ok(files)
-}
-
-fn source(name: &str) -> PathBuf {
-    tree::root().join("crates").join(PACKAGE).join("tests").join(name).with_extension("rs")
-}
-
-/// The repository files that the tests in `names` read: every path that they, or the modules beside them, pass to
-/// `repository::path`.
-fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
+/// The repository files that the integration tests read: every path that they pass to `repository::path`.
+fn needed() -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
-    let mut sources = BTreeSet::new();
-    for name in names {
-        let file = source(name);
-        let text = fs::read_to_string(&file).with_context(|| tree::shown(&file))?;
-        let modules = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
-        let modules = modules.map(|module| file.with_file_name(module).join("mod.rs"));
-        sources.extend(modules.filter(|module| module.is_file() && !module.parent().is_some_and(is_finder)));
-        sources.insert(file);
-    }
-    for source in sources {
-        let text = fs::read_to_string(&source).with_context(|| tree::shown(&source))?;
+    for (source, text) in sources()? {
         for call in text.split("repository::path(").skip(1) {
             let Some(path) = call.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
                 bail!("{}: `repository::path` takes a literal, so that the file can be packed", tree::shown(&source));
             };
             let path = tree::root().join(path);
-            let files = if path.is_dir() { tree::files(&path)? } else { vec![path] };
-            for file in files.iter().filter(|file| !is_script(file)) {
-                found.insert(file.strip_prefix(tree::root()).unwrap_or(file).to_path_buf());
-            }
+            let mut files = if path.is_dir() { tree::files(&path)? } else { vec![path.clone()] };
+            files.retain(|file| *file == path || !is_script(file));
+            found.extend(files.iter().map(|file| file.strip_prefix(tree::root()).unwrap_or(file).to_path_buf()));
         }
     }
     Ok(found)
 }
 
-/// Whether the folder is the module that finds the files.
-fn is_finder(folder: &Path) -> bool {
-    folder.ends_with("repository")
+/// The integration tests and their text, except the module that finds files.
+fn sources() -> Result<Vec<(PathBuf, String)>> {
+    let mut sources = tree::files(&tree::root().join(SOURCES))?;
+    sources.retain(|source| !source.ends_with("repository.rs"));
+    let read =
+        |source: PathBuf| fs::read_to_string(&source).with_context(|| tree::shown(&source)).map(|text| (source, text));
+    sources.into_iter().map(read).collect()
 }
 
 /// Whether the path is a script or page beside golden files that says how they were made.
@@ -163,15 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_every_packed_test_are_found() {
-        let names = packed_files().unwrap();
-        assert!(!names.contains(&"nvtx".to_owned()), "{names:?}");
-        let found = needed(&names).unwrap();
+    fn the_files_of_the_integration_tests_are_found() {
+        let found = needed().unwrap();
         for file in [
             "golden/pack/v1_0_modes.packed.safetensors",
             "golden/snac/tiny24/pytorch_model.bin",
             "golden/snac/tiny44/config.json",
             "golden/snac/tiny44/vectors.safetensors",
+            "README.md",
         ] {
             assert!(found.contains(Path::new(file)), "{file} in {found:?}");
         }
@@ -183,8 +157,8 @@ mod tests {
     /// A packed test that locates files in another way would not find them on the other machine.
     #[test]
     fn packed_tests_know_the_repository_only_by_that_function() {
-        for name in packed_files().unwrap() {
-            assert!(!fs::read_to_string(source(&name)).unwrap().contains("CARGO_MANIFEST_DIR"), "{name}");
+        for (source, text) in sources().unwrap() {
+            assert!(!text.contains("CARGO_MANIFEST_DIR"), "{}", tree::shown(&source));
         }
     }
 }

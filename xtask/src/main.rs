@@ -8,7 +8,6 @@ mod cuda;
 mod executable;
 mod front;
 mod golden;
-mod gpu_test;
 mod process;
 #[path = "../../crates/melisma/src/text/table.rs"]
 mod table;

@@ -1,4 +1,4 @@
-//! After warm-up the hot paths allocate nothing: this binary counts every allocation of its process.
+//! After warm-up the hot paths allocate nothing. A program of its own, because it counts every allocation of its process.
 
 mod counting;
 

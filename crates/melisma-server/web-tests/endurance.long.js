@@ -1,21 +1,11 @@
 // Play for minutes: no gap beside a busy core, and a heap that stays flat.
 import assert from "node:assert/strict";
 import { Worker } from "node:worker_threads";
-import { after, before, test } from "node:test";
-import { launch, open, pause, playing, serve } from "./harness.js";
+import { test } from "node:test";
+import { open, pause, playing } from "./harness.js";
+import { browser, server } from "./setup.js";
 
 const MINUTE_MS = 60_000;
-let server;
-let browser;
-
-before(async () => {
-  [server, browser] = await Promise.all([serve(), launch()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
 
 const underruns = (page) =>
   page.evaluate(async () => (await import("/page/app.js")).views.play.player.ring.get(4));
@@ -26,7 +16,6 @@ test("twenty seconds have no underrun", async () => {
   await playing(page);
   await pause(20_000);
   assert.equal(await underruns(page), 0);
-  await page.context().close();
 });
 
 test("five minutes beside a busy core have no underrun", async () => {
@@ -37,7 +26,6 @@ test("five minutes beside a busy core have no underrun", async () => {
   await pause(5 * MINUTE_MS);
   await busy.terminate();
   assert.equal(await underruns(page), 0);
-  await page.context().close();
 });
 
 test("ten minutes grow the heap by less than 1 MB", async () => {
@@ -55,5 +43,4 @@ test("ten minutes grow the heap by less than 1 MB", async () => {
   const growth = (await heapBytes()) - first;
   console.log(`heap: ${first} bytes, and ${growth} more after nine minutes`);
   assert.ok(growth <= 1e6, `${growth} bytes`);
-  await page.context().close();
 });

@@ -2,21 +2,26 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
-import { launch, serve, until } from "./harness.js";
+import { serve, until } from "./harness.js";
+import { browser, server } from "./setup.js";
 
-let browser;
+// Another name is another site; another port of the same name is the same site, but another origin.
+const HOSTS = { "another site": "localhost", "the same site": "127.0.0.1" };
 let pages;
 let port;
+/** A server that lists both pages. */
+let listing;
 
 before(async () => {
-  browser = await launch(["--autoplay-policy=no-user-gesture-required"]);
   pages = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<!doctype html><title>x</title>"));
   await new Promise((resolve) => pages.listen(0, "127.0.0.1", resolve));
   port = pages.address().port;
+  const origins = Object.values(HOSTS).map((host) => `http://${host}:${port}`);
+  listing = await serve({ args: origins.flatMap((origin) => ["--allow-origin", origin]) });
 });
 
 after(async () => {
-  await browser?.close();
+  await listing?.stop();
   pages?.close();
 });
 
@@ -56,21 +61,19 @@ function attempt(url) {
   ]).then((results) => Object.fromEntries(results.map((result, i) => [names[i], result])));
 }
 
-// Another name is another site; another port of the same name is the same site, but another origin.
-for (const [relation, host] of [["another site", "localhost"], ["the same site", "127.0.0.1"]]) {
+for (const [relation, host] of Object.entries(HOSTS)) {
   test(`a page of ${relation} cannot use the server`, async () => {
-    const server = await serve();
+    const { 403: refusedBefore = 0, ...before } = await counts(server, "/v1/synth.wav");
     const page = await browser.newPage();
     await page.goto(`http://${host}:${port}/`);
     const results = await page.evaluate(attempt, server.url);
     assert.deepEqual(new Set(Object.values(results)), new Set(["refused"]), JSON.stringify(results));
-    assert.deepEqual(Object.keys(await counts(server, "/v1/synth.wav")), ["403"], "no piece was rendered");
-    await server.stop();
-    await page.close();
+    const { 403: refused, ...after } = await counts(server, "/v1/synth.wav");
+    assert.ok(refused > refusedBefore, "no piece was asked for");
+    assert.deepEqual(after, before, "no piece was rendered");
   });
 
   test(`a link on a page of ${relation} opens the page`, async () => {
-    const server = await serve();
     const page = await browser.newPage();
     await page.goto(`http://${host}:${port}/`);
     await page.evaluate((url) => {
@@ -80,22 +83,17 @@ for (const [relation, host] of [["another site", "localhost"], ["the same site",
     await page.click("a");
     await until(async () => (await page.textContent("#status")).startsWith("connected"), 60_000, "the page is connected");
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-    await server.stop();
-    await page.close();
   });
 
   test(`a listed page of ${relation} asks by CORS`, async () => {
-    const server = await serve({ args: ["--allow-origin", `http://${host}:${port}`] });
     const page = await browser.newPage();
     await page.goto(`http://${host}:${port}/`);
-    const results = await page.evaluate(attempt, server.url);
+    const results = await page.evaluate(attempt, listing.url);
     for (const name of ["audio by CORS", "fetch by CORS", "socket"]) {
       assert.equal(results[name], "loaded", name);
     }
     for (const name of ["audio", "picture", "fetch"]) {
       assert.equal(results[name], "refused", `${name}: nobody can tell which page asks`);
     }
-    await server.stop();
-    await page.close();
   });
 }

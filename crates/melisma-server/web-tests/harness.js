@@ -28,8 +28,8 @@ export async function serve({ args = [], env = {}, port = 0 } = {}) {
   return { url, port: Number(new URL(url).port), stop };
 }
 
-export function launch(args = []) {
-  return chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", ...args] });
+export function launch() {
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 }
 
 /** Opens the page; what the browser complains about is in `page.complaints`. */

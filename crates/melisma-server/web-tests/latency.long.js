@@ -1,22 +1,12 @@
 // How soon a click, a control and a key are heard: medians, which a busy machine exceeds.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { captured, captureRing, listen } from "./capture.js";
-import { launch, open, pause, playing, render, serve } from "./harness.js";
+import { open, pause, playing, render } from "./harness.js";
+import { browser, server } from "./setup.js";
 import { difference } from "./signal.js";
 
 const ROUNDS = 9;
-let server;
-let browser;
-
-before(async () => {
-  [server, browser] = await Promise.all([serve(), launch()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
 
 /** Fails where the median of the times is above the limit. */
 function within(limitMs, what, timesMs) {
@@ -71,5 +61,4 @@ test("a key", async () => {
     keyMs.push(((first - marks[0].played) / rate) * 1e3);
   }
   within(60, "key to first changed sample", keyMs);
-  await page.context().close();
 });

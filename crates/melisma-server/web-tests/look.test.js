@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { after, before, test } from "node:test";
-import { attempts, launch, open, pause, playing, serve, until } from "./harness.js";
+import { test } from "node:test";
+import { attempts, open, pause, playing, until } from "./harness.js";
+// With the text field.
+import { browser, speaker as server } from "./setup.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const LOOKS = {
@@ -11,20 +13,8 @@ const LOOKS = {
   dark: { colorScheme: "dark" },
   narrow: { colorScheme: "light", viewport: { width: 360, height: 740 } },
 };
-let server;
-let browser;
 
-before(async () => {
-  mkdirSync("screenshots", { recursive: true });
-  // Nobody answers there: the text field is seen, and not used.
-  const args = ["--upstream", "http://127.0.0.1:9", "--model", "builtin:mini24"];
-  [server, browser] = await Promise.all([serve({ args }), launch()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+mkdirSync("screenshots", { recursive: true });
 
 /** Fills a view as it looks in use. */
 const fill = {
@@ -65,7 +55,6 @@ for (const [look, options] of Object.entries(LOOKS)) {
       }
     }
     assert.deepEqual(await page.evaluate(() => globalThis.shifts), []);
-    await page.context().close();
   });
 }
 
@@ -120,5 +109,4 @@ test("everything works from the keyboard, also with less motion", async () => {
   await page.keyboard.down("Space");
   assert.equal(await page.evaluate(() => document.querySelector("[data-key='61']").classList.contains("lit")), true);
   await page.keyboard.up("Space");
-  await page.context().close();
 });

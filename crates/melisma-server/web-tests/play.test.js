@@ -1,21 +1,10 @@
 // Play: the samples, the keys and the controls.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { captured, listen, tap, tapped } from "./capture.js";
-import { attempts, launch, open, pause, playing, render, serve } from "./harness.js";
+import { attempts, open, pause, playing, render } from "./harness.js";
+import { browser, server } from "./setup.js";
 import { difference, longestGapMs, pitchHz } from "./signal.js";
-
-let server;
-let browser;
-
-before(async () => {
-  [server, browser] = await Promise.all([serve(), launch()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
 
 const expected = ({ samples, rate }) => render({ preset: "focus", seed: 7, rate, seconds: samples.length / 2 / rate + 0.1 });
 
@@ -27,7 +16,6 @@ test("the ring holds the command line's render of the same seed", async () => {
   assert.ok(heard.samples.some((sample) => Math.abs(sample) > 0.01), "the music is silent");
   assert.equal(difference(heard.samples, expected(heard)), -1);
   assert.deepEqual(page.complaints, []);
-  await page.context().close();
 });
 
 test("letters play the right pitch", async () => {

@@ -1,21 +1,10 @@
 // Recordings, changes of the piece while it plays, and MIDI.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { launch, open, pause, playing, render, serve, until } from "./harness.js";
+import { test } from "node:test";
+import { open, pause, playing, render, until } from "./harness.js";
+import { browser, server } from "./setup.js";
 import { difference } from "./signal.js";
-
-let server;
-let browser;
-
-before(async () => {
-  [server, browser] = await Promise.all([serve(), launch()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
 
 test("a recording from the beginning is the command line's file", async () => {
   const page = await open(browser, server);
@@ -36,7 +25,6 @@ test("a recording from the beginning is the command line's file", async () => {
   const expected = render({ preset: "sleep", seed: "good night", rate, seconds: samples.length / 2 / rate + 0.1 });
   assert.ok(samples.length / 2 > rate, `${samples.length} samples`);
   assert.equal(difference(samples, expected), -1);
-  await page.context().close();
 });
 
 test("a change of key is heard without a stop", async () => {
@@ -56,7 +44,6 @@ test("a change of key is heard without a stop", async () => {
     return status.streams.length === 1 && status;
   }, 5000, "the old stream is closed");
   assert.equal(streams[0].kind, "synth");
-  await page.context().close();
 });
 
 test("a key ends the note that it began, also after a change of the instrument", async () => {
@@ -76,7 +63,6 @@ test("a key ends the note that it began, also after a change of the instrument",
     ["note_on", "pluck", 69],
     ["note_off", "pluck", 69],
   ]);
-  await page.context().close();
 });
 
 test("a MIDI keyboard plays notes", async () => {
@@ -101,5 +87,4 @@ test("a MIDI keyboard plays notes", async () => {
   });
   assert.equal(await lit(64), false, "a device that is gone holds no key");
   assert.equal(await page.textContent("#midi-name"), "no device found");
-  await page.context().close();
 });

@@ -1,26 +1,8 @@
 // Speak: tokens and files to sound, pictures and a sentence about the tokens. Watch: what the server does meanwhile.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { launch, open, pause, playing, serve, until } from "./harness.js";
-
-let server;
-let browser;
-let clip;
-let tokens;
-let decoded;
-
-before(async () => {
-  [server, browser] = await Promise.all([serve(), launch()]);
-  const post = (path, body) => fetch(`${server.url}${path}`, { method: "POST", body });
-  clip = await (await fetch(`${server.url}/v1/synth.wav?preset=bright&seed=7&seconds=2&rate=24000`)).arrayBuffer();
-  tokens = await (await post("/v1/encode", clip)).text();
-  decoded = new Int16Array(await (await post("/v1/decode?format=pcm", tokens)).arrayBuffer());
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+import { test } from "node:test";
+import { open, pause, playing, until } from "./harness.js";
+import { browser, clip, decoded, server, tokens } from "./setup.js";
 
 const ledger = (page, text) =>
   until(async () => (await page.textContent("#ledger")).includes(text), 30_000, `the ledger says "${text}"`);
@@ -63,7 +45,6 @@ test("pasted tokens are heard, drawn and accounted for", async () => {
   const places = await page.evaluate(() => [...globalThis.places]);
   assert.ok(places.length > 2, `the cursor does not follow the sound: ${places}`);
   assert.deepEqual(page.complaints, []);
-  await page.context().close();
 });
 
 test("audio files become tokens, and what is neither is explained", async () => {
@@ -81,7 +62,6 @@ test("audio files become tokens, and what is neither is explained", async () => 
   await page.fill("#tokens", `${tokens}<custom_token_5>`);
   await page.click("#speak");
   await ledger(page, "1 rejected");
-  await page.context().close();
 });
 
 test("another rate replaces the timer that feeds the sound", async () => {
@@ -100,7 +80,6 @@ test("another rate replaces the timer that feeds the sound", async () => {
   await until(() => worker.evaluate(() => timers.size > 0), 5000, "a timer runs");
   await pause(100);
   assert.equal(await worker.evaluate(() => timers.size), 1);
-  await page.context().close();
 });
 
 test("what is asked last is heard, whatever was asked before", async () => {
@@ -113,7 +92,6 @@ test("what is asked last is heard, whatever was asked before", async () => {
   const n = tokens.match(/custom_token/g).length;
   assert.match(await page.textContent("#ledger"), new RegExp(`All ${n} tokens`));
   assert.equal(await page.textContent("#speak-title"), "Tokens");
-  await page.context().close();
 });
 
 test("the place in the sound is chosen with the keyboard", async () => {
@@ -129,7 +107,6 @@ test("the place in the sound is chosen with the keyboard", async () => {
   await until(async () => (await value()) === "1 of 2 seconds", 2000, "an arrow moves the place");
   await page.keyboard.press("Home");
   await until(async () => (await value()) === "0 of 2 seconds", 2000, "Home leads to the beginning");
-  await page.context().close();
 });
 
 test("dropped text is decoded, and a file dropped elsewhere does not replace the page", async () => {
@@ -147,7 +124,6 @@ test("dropped text is decoded, and a file dropped elsewhere does not replace the
     return !document.querySelector("header").dispatchEvent(event);
   });
   assert.equal(isIgnored, true);
-  await page.context().close();
 });
 
 test("the streams that play are listed under Watch", async () => {
@@ -160,5 +136,4 @@ test("the streams that play are listed under Watch", async () => {
   await until(async () => (await page.textContent("#status")) === "connected, 1 stream", 10_000, "the header counts it");
   assert.match(await page.textContent("#device"), /room for \d+ streams?/);
   assert.match(await page.textContent("#stages"), /decode/);
-  await page.context().close();
 });

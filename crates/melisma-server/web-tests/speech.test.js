@@ -1,38 +1,17 @@
 // Text to speech in the page, with a stand-in for the language model.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { launch, open, serve, until } from "./harness.js";
-import { standIn } from "./upstream.js";
+import { test } from "node:test";
+import { open, until } from "./harness.js";
+import { browser, decoded, server, speaker, tokens, upstream } from "./setup.js";
 
 const TEXT = "Good morning. This is a test.";
-let browser;
-let tokens;
-let decoded;
-
-before(async () => {
-  browser = await launch();
-  const server = await serve();
-  const post = (path, body) => fetch(`${server.url}${path}`, { method: "POST", body });
-  const clip = await (await fetch(`${server.url}/v1/synth.wav?preset=bright&seed=7&seconds=2&rate=24000`)).arrayBuffer();
-  tokens = await (await post("/v1/encode", clip)).text();
-  decoded = new Int16Array(await (await post("/v1/decode?format=pcm", tokens)).arrayBuffer());
-  await server.stop();
-});
-
-after(() => browser?.close());
 
 /** A page whose server speaks with the stand-in. */
 async function speaking(options) {
-  const upstream = await standIn(tokens, options);
-  const server = await serve({ args: ["--upstream", upstream.url, "--model", "builtin:mini24"] });
-  const page = await open(browser, server, { hash: "#speak" });
+  upstream.answer(tokens, options);
+  const page = await open(browser, speaker, { hash: "#speak" });
   await until(() => page.isVisible("#text"), 5000, "the text field is there");
-  const close = async () => {
-    await page.context().close();
-    await server.stop();
-    upstream.stop();
-  };
-  return { page, upstream, close };
+  return page;
 }
 
 const spoken = (page) =>
@@ -50,14 +29,14 @@ const whole = (page) =>
   until(async () => (await page.textContent("#ledger")).includes("tokens were accepted"), 30_000, "the ledger is there");
 
 test("text is heard while it is spoken, and its samples are those of its tokens", async () => {
-  const { page, upstream, close } = await speaking({ paceMs: 70 });
+  const page = await speaking({ paceMs: 70 });
   assert.equal(await page.locator("#voice option").count(), 8);
   await page.fill("#text", TEXT);
   await page.selectOption("#voice", "leo");
   await page.click("#say");
   const columns = () => page.evaluate(async () => (await import("/page/app.js")).views.speak.picture.mel.n);
   await until(async () => (await spoken(page)).isPlaying && (await columns()) > 0, 15_000, "it plays and is drawn");
-  assert.ok(upstream.state.sentFrames < upstream.nFrames, "nothing was heard and seen before the last token");
+  assert.ok(upstream.state.sentFrames < upstream.state.frames.length, "nothing was heard and seen before the last token");
   await whole(page);
   const { samples } = await spoken(page);
   assert.equal(samples.length, decoded.length);
@@ -68,11 +47,10 @@ test("text is heard while it is spoken, and its samples are those of its tokens"
   assert.ok(Math.abs((await columns()) - decoded.length / 256) <= 1, `${await columns()} columns`);
   assert.equal(await page.textContent("#speak-title"), TEXT);
   assert.deepEqual(page.complaints, []);
-  await close();
 });
 
 test("the speed changes the length", async () => {
-  const { page, close } = await speaking();
+  const page = await speaking();
   await page.fill("#text", TEXT);
   await page.locator("#pace").fill("2");
   assert.equal(await page.textContent("#pace-value"), "2.00x");
@@ -82,11 +60,10 @@ test("the speed changes the length", async () => {
   await whole(page);
   const { samples } = await spoken(page);
   assert.equal(samples.length, Math.round(decoded.length / 2));
-  await close();
 });
 
 test("a model that breaks off is explained", async () => {
-  const { page, close } = await speaking({ dieAfter: 0 });
+  const page = await speaking({ dieAfter: 0 });
   const hasButton = () => page.isVisible("#speak-notice button");
   await page.click("#say");
   await until(async () => (await page.textContent("#speak-notice")).includes("no text"), 5000, "the page asks for text");
@@ -96,24 +73,19 @@ test("a model that breaks off is explained", async () => {
   const said = () => page.textContent("#speak-notice");
   await until(async () => (await said()).includes("could not do this"), 30_000, "the page explains it");
   assert.equal(await hasButton(), true, "the model may speak the next time");
-  await close();
 });
 
 test("a model that breaks off after its first words is explained too", async () => {
-  const { page, close } = await speaking({ paceMs: 70, dieAfter: 16 });
+  const page = await speaking({ paceMs: 70, dieAfter: 16 });
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
   await until(async () => (await said()).includes("could not do this"), 30_000, "the page explains it");
-  await close();
 });
 
 test("a server that cannot speak has no text field", async () => {
-  const server = await serve();
   const page = await open(browser, server, { hash: "#speak" });
   await until(() => page.isVisible("#tokens"), 5000, "the view is there");
   assert.equal(await page.isVisible("#text"), false);
   assert.deepEqual(page.complaints, []);
-  await page.context().close();
-  await server.stop();
 });

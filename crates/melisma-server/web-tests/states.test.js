@@ -1,35 +1,26 @@
 // What the page says when nothing can play: blocked, lost, full, and without a key.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { tap, tapped } from "./capture.js";
-import { launch, open, pause, playing, serve, until } from "./harness.js";
+import { open, pause, playing, serve, until } from "./harness.js";
+import { browser, server as shared } from "./setup.js";
 import { gapEdges } from "./signal.js";
-
-let browser;
-
-before(async () => {
-  browser = await launch();
-});
-
-after(() => browser?.close());
 
 const noticed = (page, text) =>
   until(async () => (await page.textContent("#play-notice")).includes(text), 15_000, `the page says "${text}"`);
 
 test("a browser that blocks the sound is asked once more", async () => {
-  const server = await serve();
+  const streams = async () => (await (await fetch(`${shared.url}/v1/status`)).json()).streams;
+  await until(async () => (await streams()).length === 0, 10_000, "the pages before this one have left");
   // Nobody has touched the page when this clicks, so the browser allows no sound. What a test asks the
   // page counts as a touch, so it waits.
   const init = () => addEventListener("load", () => document.getElementById("play").click());
-  const page = await open(browser, server, { init });
+  const page = await open(browser, shared, { init });
   await pause(2500);
   await noticed(page, "blocked the sound");
-  const streams = await (await fetch(`${server.url}/v1/status`)).json();
-  assert.deepEqual(streams.streams, [], "a blocked page holds no stream");
+  assert.deepEqual(await streams(), [], "a blocked page holds no stream");
   await page.click("#play-notice button");
   await playing(page);
-  await server.stop();
-  await page.context().close();
 });
 
 test("a lost connection comes back by itself, without a click", async () => {
@@ -51,7 +42,6 @@ test("a lost connection comes back by itself, without a click", async () => {
   assert.ok(nGaps >= 1, "the sound never stopped");
   assert.ok(edges.every((edge) => Math.abs(edge) < 0.01), `a click: ${edges}`);
   await server.stop();
-  await page.context().close();
 });
 
 test("a full server is named with its wait, and tried again", async () => {
@@ -66,7 +56,6 @@ test("a full server is named with its wait, and tried again", async () => {
   await other.click("#play");
   await playing(page);
   await server.stop();
-  await Promise.all([page, other].map((each) => each.context().close()));
 });
 
 test("a server with a key asks for it, and plays after it", async () => {
@@ -89,7 +78,6 @@ test("a server with a key asks for it, and plays after it", async () => {
   const stored = await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length);
   assert.equal(stored, 0, "the key is in memory only");
   await server.stop();
-  await page.context().close();
 });
 
 test("a key that was given under Speak is good for Play", async () => {
@@ -105,12 +93,10 @@ test("a key that was given under Speak is good for Play", async () => {
   await page.click("#play");
   await playing(page);
   await server.stop();
-  await page.context().close();
 });
 
 test("after a refusal, one click on play tries again", async () => {
-  const server = await serve();
-  const page = await open(browser, server);
+  const page = await open(browser, shared);
   await page.evaluate(async () => {
     const { views } = await import("/page/app.js");
     views.play.enter({ name: "invalid", message: "for a test" });
@@ -118,6 +104,4 @@ test("after a refusal, one click on play tries again", async () => {
   await noticed(page, "for a test");
   await page.click("#play");
   await playing(page);
-  await server.stop();
-  await page.context().close();
 });

@@ -1,13 +1,8 @@
 // A stand-in for the language model behind the server: it streams given tokens at a given pace.
 import { createServer } from "node:http";
 
-/**
- * @param {string} tokens what it answers to every request
- * @param {{ paceMs?: number, dieAfter?: number }} options time between two frames, frames before it breaks off
- */
-export async function standIn(tokens, { paceMs = 0, dieAfter = Infinity } = {}) {
-  const frames = tokens.match(/(?:<custom_token_\d+>\s*){7}/g);
-  const state = { requests: [], sentFrames: 0 };
+export async function standIn() {
+  const state = { frames: [], paceMs: 0, dieAfter: Infinity, requests: [], sentFrames: 0 };
   const server = createServer(async (request, reply) => {
     const chunks = [];
     for await (const chunk of request) {
@@ -16,14 +11,14 @@ export async function standIn(tokens, { paceMs = 0, dieAfter = Infinity } = {}) 
     state.requests.push({ path: request.url, body: JSON.parse(Buffer.concat(chunks).toString()) });
     state.sentFrames = 0;
     reply.writeHead(200, { "content-type": "text/event-stream" });
-    for (const text of frames) {
-      if (state.sentFrames === dieAfter) {
+    for (const text of state.frames) {
+      if (state.sentFrames === state.dieAfter) {
         reply.destroy();
         return;
       }
       reply.write(`data: ${JSON.stringify({ choices: [{ index: 0, text, finish_reason: null }] })}\n\n`);
       state.sentFrames += 1;
-      await new Promise((resolve) => setTimeout(resolve, paceMs));
+      await new Promise((resolve) => setTimeout(resolve, state.paceMs));
     }
     reply.write(`data: ${JSON.stringify({ choices: [{ index: 0, text: "", finish_reason: "stop" }] })}\n\n`);
     reply.end("data: [DONE]\n\n");
@@ -33,5 +28,12 @@ export async function standIn(tokens, { paceMs = 0, dieAfter = Infinity } = {}) 
     server.closeAllConnections();
     server.close();
   };
-  return { url: `http://127.0.0.1:${server.address().port}`, nFrames: frames.length, state, stop };
+  /**
+   * Forgets the requests before.
+   * @param {string} tokens what it answers from now on
+   * @param {{ paceMs?: number, dieAfter?: number }} options time between two frames, frames before it breaks off
+   */
+  const answer = (tokens, { paceMs = 0, dieAfter = Infinity } = {}) =>
+    Object.assign(state, { frames: tokens.match(/(?:<custom_token_\d+>\s*){7}/g), paceMs, dieAfter, requests: [] });
+  return { url: `http://127.0.0.1:${server.address().port}`, state, answer, stop };
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { after, before, test } from "node:test";
-import { serve } from "./harness.js";
+import { server } from "./setup.js";
 
 const RATE = 48_000;
 const QUANTUM = 128;
@@ -18,13 +18,11 @@ let RingPlayer;
 let ring;
 
 before(async () => {
-  const server = await serve();
   folder = mkdtempSync(join(tmpdir(), "melisma-worklet-"));
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   for (const name of ["worklet.js", "ring.js"]) {
     writeFileSync(join(folder, name), await (await fetch(`${server.url}/page/${name}`)).text());
   }
-  await server.stop();
   globalThis.sampleRate = RATE;
   globalThis.currentTime = 0;
   globalThis.AudioWorkletProcessor = class {};

@@ -1,4 +1,4 @@
-//! Rendering allocates nothing: this binary counts every allocation of its process.
+//! Rendering allocates nothing. A program of its own, because it counts every allocation of its process.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 

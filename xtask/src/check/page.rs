@@ -28,10 +28,11 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
     let mut files: Vec<_> = tree::files(&setup.folder)?;
     let is_test = |name: &str| name.ends_with(&format!(".{suffix}"));
     files.retain(|path| path.parent() == Some(&*setup.folder) && is_test(&path.to_string_lossy()));
-    run(setup
-        .node()
-        .args(["--test", "--test-concurrency=1", "--test-force-exit", "--test-reporter=spec"])
-        .args(&files))?;
+    // One process, because the files share one set-up.
+    let import = |path: &PathBuf| format!("import \"{}\";\n", path.display());
+    let all = setup.folder.join(format!("all-{suffix}"));
+    fs::write(&all, files.iter().map(import).collect::<String>()).with_context(|| tree::shown(&all))?;
+    run(setup.node().args(["--test", "--test-force-exit", "--test-reporter=spec"]).arg(&all))?;
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
 }
 

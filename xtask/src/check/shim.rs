@@ -1,16 +1,15 @@
 //! The host shim: fake CUDA libraries that run every `.cu` on the CPU, under the production launch
 //! code.
 //!
-//! It runs the tests whose names contain `cuda`, in the kernels' suites and in every test file that
-//! mentions CUDA, so a new test needs no entry here. Most tests run with small cases; the extended
-//! step runs all of them.
+//! It runs the tests whose names contain `cuda`, in the kernels' suites and in the integration tests,
+//! so a new test needs no entry here. Most tests run with small cases; the extended step runs all of
+//! them.
 
 use super::outcome::Outcome;
 use super::tally::Tally;
 use crate::process::{cargo, exists, run};
-use crate::{gpu_test, tree};
+use crate::tree;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, ffi::OsString, fs};
@@ -21,8 +20,8 @@ pub fn check() -> Result<Outcome> {
     let mut total = Tally::default();
     // All packages, as in the step `test`: another selection would resolve other features and
     // recompile everything.
-    shim.run(cargo(["test", "--workspace", "--lib", "--", "on_cuda", "cuda::"]), "1", &mut total)?;
-    shim.run_files("1", &mut total)?;
+    shim.run(&mut cargo(["test", "--workspace", "--lib", "--", "on_cuda", "cuda::"]), "1", &mut total)?;
+    shim.run_integration("1", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
 }
 
@@ -30,7 +29,7 @@ pub fn check() -> Result<Outcome> {
 pub fn check_long() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("no .cu files found".into())) };
     let mut total = Tally::default();
-    shim.run_files("long", &mut total)?;
+    shim.run_integration("long", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
 }
 
@@ -60,21 +59,13 @@ impl Shim {
         Ok(Some(shim))
     }
 
-    /// Runs the test files of all packages; work stays pending until something waits for it.
-    fn run_files(&self, cases: &str, total: &mut Tally) -> Result<()> {
-        let mut files = BTreeSet::new();
-        for package in gpu_test::PACKAGES {
-            files.extend(gpu_test::files(package)?);
-        }
-        let mut command = cargo(["test", "--workspace"]);
-        for file in &files {
-            command.args(["--test", file]);
-        }
-        command.args(["--", gpu_test::NAME]).env("MELISMA_SHIM_LATE", "1");
-        self.run(command, cases, total)
+    /// Runs the integration tests of all packages; work stays pending until something waits for it.
+    fn run_integration(&self, cases: &str, total: &mut Tally) -> Result<()> {
+        let mut command = cargo(["test", "--workspace", "--test", "*", "--", "cuda"]);
+        self.run(command.env("MELISMA_SHIM_LATE", "1"), cases, total)
     }
 
-    fn run(&self, mut command: Command, cases: &str, total: &mut Tally) -> Result<()> {
+    fn run(&self, command: &mut Command, cases: &str, total: &mut Tally) -> Result<()> {
         let ranges = self.libraries.join("ranges");
         fs::write(&ranges, "").with_context(|| tree::shown(&ranges))?;
         command
@@ -84,7 +75,7 @@ impl Shim {
             .env("MELISMA_SHIM", cases)
             .env("MELISMA_SHIM_NVTX", ranges)
             .env("REQUIRE_CUDA", "1");
-        total.run(&mut command)
+        total.run(command)
     }
 }
 

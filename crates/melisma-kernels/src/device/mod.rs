@@ -72,3 +72,39 @@ pub(crate) mod workers;
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Device, cuda, nvtx};
+    use crate::{ErrorKind, suite};
+
+    /// A machine or a build without CUDA: every way to ask for it is a plain error.
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no library to load")]
+    fn absent_libraries_are_errors() {
+        let probe = cuda::probe();
+        match Device::cuda(0) {
+            Ok(_) => suite::skip("this machine has a GPU"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Device);
+                assert!(error.hint().is_some(), "{error}");
+                if !cfg!(any(feature = "cuda-12", feature = "cuda-13")) {
+                    assert_eq!(error.to_string(), "this build has no CUDA");
+                    assert!(probe.libraries.iter().all(|library| library.place.as_ref() == Err(&error.to_string())));
+                }
+                assert!(probe.gpus.is_err() || probe.gpus.is_ok_and(|gpus| gpus.is_empty()));
+            }
+        }
+        assert_eq!(probe.libraries.len(), 4);
+        nvtx::push("range");
+        nvtx::pop();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no library to load")]
+    fn a_gpu_that_does_not_exist_is_refused() {
+        let error = Device::cuda(4096).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        assert!(error.hint().is_some());
+    }
+}

@@ -182,7 +182,7 @@ impl std::fmt::Debug for Upstream {
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests of the whole server use the rest of it")]
-#[path = "../../tests/client/stand_in.rs"]
+#[path = "../../tests/integration/stand_in.rs"]
 mod stand_in;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@ use super::*;
 /// A stereo sine of `db` and `seconds`, appended; the phase goes on.
 fn tone(meter: &mut Meter, rate: u32, db: f64, seconds: f64) {
     let n = (seconds * f64::from(rate)).round() as usize;
-    let sample = |i: usize| (10f64.powf(db / 20.0) * (2.0 * PI * 1000.0 * (i as f64) / f64::from(rate)).sin()) as f32;
+    let size = 10f64.powf(db / 20.0);
+    let sample = |i: usize| (size * (2.0 * PI * 1000.0 * (i as f64) / f64::from(rate)).sin()) as f32;
     let samples: Vec<f32> = (0..n).map(sample).collect();
     for part in samples.chunks(777) {
         meter.push(part, part);
@@ -40,6 +41,8 @@ fn the_tones_of_ebu_3341() {
     for rate in [44_100, 48_000, 96_000] {
         for (parts, expected) in cases {
             let mut meter = Meter::new(rate);
+            // Peaks between samples take most of the time; none is above this one, so none is looked for.
+            meter.peaks.iter_mut().for_each(|peak| peak.peak = 1e6);
             parts.iter().for_each(|&(db, seconds)| tone(&mut meter, rate, db, seconds));
             let found = meter.integrated().unwrap();
             assert!((found - expected).abs() < 0.1, "{rate} Hz, {parts:?}: {found}");

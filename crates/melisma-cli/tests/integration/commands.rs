@@ -1,0 +1,203 @@
+//! Help, JSON and what each command does.
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, golden};
+
+fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let ran = sandbox.run(args);
+    assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+    assert!(value.is_object() && value["device"].is_string(), "{value}");
+    value
+}
+
+#[test]
+fn every_help_text_has_two_examples() {
+    let sandbox = Sandbox::new();
+    for args in [
+        &["--help"][..],
+        &["demo", "--help"],
+        &["decode", "--help"],
+        &["encode", "--help"],
+        &["bench", "--help"],
+        &["bench", "compare", "--help"],
+        &["bench", "sheet", "--help"],
+        &["pack", "--help"],
+        &["unpack", "--help"],
+        &["run", "--help"],
+        &["synth", "--help"],
+        &["mel", "--help"],
+        &["dataset", "--help"],
+        &["dataset", "build", "--help"],
+        &["dataset", "info", "--help"],
+        &["dataset", "verify", "--help"],
+        &["dataset", "merge", "--help"],
+        &["optimize", "--help"],
+        &["cache", "--help"],
+        &["cache", "list", "--help"],
+        &["cache", "verify", "--help"],
+        &["cache", "clear", "--help"],
+        &["serve", "--help"],
+        &["doctor", "--help"],
+        &["completions", "--help"],
+    ] {
+        let ran = sandbox.run(args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+        let (_, examples) = ran.stdout.split_once("Examples:\n").unwrap();
+        assert_eq!(examples.lines().filter(|line| line.starts_with("  melisma ")).count(), 2, "{args:?}");
+        let name = args[..args.len() - 1].join("_");
+        golden(&format!("help{}{name}.txt", if name.is_empty() { "" } else { "_" }), &ran.stdout);
+    }
+}
+
+#[test]
+fn json_is_one_object_with_the_device() {
+    let sandbox = Sandbox::new();
+    let doctor = json(&sandbox, &["--json", "--device", "cpu", "doctor"]);
+    assert_eq!(doctor["device"], "cpu");
+    assert!(doctor["machine"]["cores"].as_u64().unwrap() > 0);
+    assert!(doctor["cuda"]["gpus"].is_array() && doctor["caches"]["kernels"]["bytes"].is_u64());
+    let config = json(&sandbox, &["--print-config", "--json"]);
+    assert_eq!(config["config"]["profile"]["value"], "field");
+    assert!(json(&sandbox, &["completions", "zsh", "--json"])["script"].as_str().unwrap().contains("melisma"));
+}
+
+#[test]
+fn the_demo_replaces_a_report_only_by_force() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("melisma-demo")).unwrap();
+    let report = sandbox.path("melisma-demo/report.html");
+    std::fs::write(&report, "mine").unwrap();
+    let refused = sandbox.run(&["demo"]);
+    assert_eq!(refused.code, 2);
+    let message = "melisma-demo/report.html: the file exists already\nhint: use -f";
+    assert!(refused.stderr.contains(message), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "mine");
+    let demo = json(&sandbox, &["demo", "-f", "--json", "--device", "cpu"]);
+    let steps: Vec<&str> = demo["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
+    assert!(steps.starts_with(&["machine", "runtime", "snac"]), "{steps:?}");
+    assert!(demo["steps"][0]["seconds"].is_f64());
+    assert_eq!(demo["report"], "melisma-demo/report.html");
+    assert!(std::fs::read_to_string(&report).unwrap().starts_with("<!doctype html>"));
+    assert_eq!(std::fs::read_dir(sandbox.path("melisma-demo")).unwrap().count(), 1, "no partial file is left");
+}
+
+#[test]
+fn flags_go_before_or_after_the_command_and_beat_the_environment() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
+    let run = |args: &[&str]| {
+        let output =
+            sandbox.command(args).env("MELISMA_MEMORY_LIMIT", "2GiB").env("MELISMA_JSON", "1").output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    for args in [
+        &["--threads", "3", "--config", "a.yaml", "doctor", "--print-config"][..],
+        &["doctor", "--print-config", "--threads", "3", "--config", "a.yaml"],
+    ] {
+        let config = &run(args)["config"];
+        assert_eq!(config["threads"], serde_json::json!({ "value": 3, "from": "--threads" }));
+        assert_eq!(config["memory_limit"]["from"], "MELISMA_MEMORY_LIMIT");
+        assert_eq!(config["memory_limit"]["value"], 2u64 << 30);
+    }
+}
+
+#[test]
+fn print_config_says_where_each_value_came_from() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("a.yaml"), "profile: training\ntf32: true\n").unwrap();
+    let ran = sandbox
+        .command(&["--print-config", "--config", "a.yaml", "--threads", "4"])
+        .env("MELISMA_DEVICE", "cpu")
+        .env("MELISMA_CACHE_DIR", "/cache")
+        .output()
+        .unwrap();
+    golden("print_config.txt", &String::from_utf8(ran.stdout).unwrap());
+}
+
+#[test]
+fn doctor_works_without_a_gpu() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    for what in [
+        "cpu features",
+        "instruction set",
+        "memory",
+        "cuda driver",
+        "cuda nvrtc",
+        "engine rten",
+        "engine melisma-chain",
+        "engine melisma-mixed",
+        "engine onnxruntime ",
+        "engine onnxruntime-cuda",
+        "engine onnxruntime-tensorrt",
+        "cache kernels",
+        "will use",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(what)), "{what} in {text}");
+    }
+}
+
+#[test]
+fn the_report_is_one_file_that_loads_nothing() {
+    let sandbox = Sandbox::new();
+    let args = ["demo", "-o", "out", "--trace", "trace.json", "--profile-table", "--profile-sort", "name"];
+    let (ran, peak) = sandbox.measure(&[&args[..], &["--device", "cpu", "--memory-limit", "256MiB"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    peak.check(256 << 20);
+    assert!(ran.stderr.contains("self") && ran.stderr.contains(" busy "), "{}", ran.stderr);
+    let html = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
+    let elsewhere = ["audio/flac", "image/png"]
+        .iter()
+        .fold(html.clone(), |html, kind| html.replace(&format!("src=\"data:{kind};base64,"), ""));
+    for loaded in ["src=", "href=", "@import", "url("] {
+        assert!(!elsewhere.contains(loaded), "{loaded}");
+    }
+    assert_eq!(html.matches("<audio controls").count(), 7);
+    assert!(html.contains("<svg") && html.contains("tokens accepted") && html.contains("stateful stream"));
+    let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(at("<audio controls") < at("<dl class=\"facts\">") && at("<dl class=\"facts\">") < at("<pre>"));
+    assert!(at("</section>\n<details") < at("<table>"), "a table comes before the fold");
+    let trace: Value = serde_json::from_slice(&std::fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "step" && event["args"]["step"] == "machine"), "{events:?}");
+}
+
+#[test]
+fn the_trace_is_written_when_the_command_fails() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["bench", "cellar", "--trace", "trace.json"]);
+    assert_eq!(ran.code, 2);
+    assert_eq!(sandbox.files(), ["trace.json"]);
+}
+
+#[test]
+fn a_loss_beyond_a_tenth_is_code_3() {
+    let sandbox = Sandbox::new();
+    let record = |median: f64| {
+        let row = serde_json::json!({ "name": "a/copy", "unit": "GB/s", "median": median, "spread": 0.01, "n": 9,
+            "ceiling": null, "peers": [] });
+        serde_json::json!({ "machine": "test", "rows": [row], "device": "cpu" }).to_string()
+    };
+    for (name, median) in [("old", 10.0), ("same", 9.5), ("slow", 8.0)] {
+        std::fs::write(sandbox.path(name), record(median)).unwrap();
+    }
+    assert_eq!(sandbox.run(&["bench", "compare", "old", "same"]).code, 0);
+    let slow = sandbox.run(&["bench", "compare", "old", "slow"]);
+    assert_eq!(slow.code, 3);
+    assert!(slow.stdout.contains("-20.0 %"), "{}", slow.stdout);
+    assert!(slow.stderr.starts_with("error: more than 10 % lost: a/copy\nhint: "), "{}", slow.stderr);
+}
+
+#[test]
+fn completions_exist_for_the_common_shells() {
+    let sandbox = Sandbox::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = sandbox.run(&["completions", shell]);
+        assert!(ran.code == 0 && ran.stdout.contains("print-config"), "{shell}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The program, started as a process.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod codec;
+mod codec_errors;
+mod commands;
+mod corpus;
+mod corpus_faults;
+mod corpus_files;
+mod dataset_build;
+mod dataset_disk;
+mod dataset_integrity;
+mod dataset_keep;
+mod dataset_memory;
+mod dataset_shards;
+mod encode;
+mod encode_errors;
+mod errors;
+mod habits;
+mod memory;
+mod onnx_memory;
+mod optimize;
+mod outputs;
+mod pack;
+mod pack_device;
+mod pack_limit;
+mod pack_readme;
+mod pack_shards;
+mod pack_torch;
+mod profile;
+mod replace;
+mod run;
+mod sandbox;
+mod serve;
+mod serve_events;
+mod serve_load;
+mod serve_storm;
+mod sound;
+mod started;
+mod synth;

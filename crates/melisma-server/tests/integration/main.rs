@@ -1,0 +1,14 @@
+//! The server, by its clients.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod client;
+mod decode;
+mod encode;
+mod fault;
+mod guard;
+mod hostile;
+mod mel;
+mod refusal;
+mod speech;
+mod stand_in;
+mod synth;
