@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::bound::Bound;
+use super::engines::free_gpu_bytes;
 use super::{EngineSettings, Message, Worker};
 use crate::config::Config;
 use crate::engine::need::Limits;
@@ -65,6 +67,8 @@ impl<'a> Search<'a> {
     }
 
     pub(super) fn settings(&self, folder: &Path, parts: &Parts) -> EngineSettings {
-        EngineSettings::new(self.config, folder.join("tensorrt"), parts.key().as_str())
+        let settings = EngineSettings::new(self.config, folder.join("tensorrt"), parts.key().as_str());
+        let gpu_limit = Bound::of(self.config, free_gpu_bytes(self.config)).map(Bound::bytes);
+        EngineSettings { gpu_limit, ..settings }
     }
 }
