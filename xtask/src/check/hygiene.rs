@@ -8,6 +8,7 @@ mod golden;
 mod import;
 mod include;
 mod link;
+mod origin;
 mod room;
 mod rust;
 mod safety;
@@ -41,6 +42,7 @@ const RULES: &[Rule] = &[
     safety::problems,
     golden::problems,
     link::problems,
+    origin::problems,
     thread::problems,
     figure::problems,
 ];
