@@ -82,7 +82,7 @@ const STEPS: &[Step] = &[
     always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
     always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
     always("cuda12", "the build against CUDA 12.6", cuda12::check),
-    always("aarch64", "the build for 64-bit Arm Linux", aarch64::check),
+    always("aarch64", "the builds for 64-bit Arm: Linux, and the libraries for macOS", aarch64::check),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests on the oldest and the newest Python, and its stubs", python::check),

@@ -64,6 +64,7 @@ int attribute(int which) {
     case 31:
     case 41: return 1;  // overlap, mapped host memory, concurrent kernels, unified addressing
     case 16: return SM_COUNT;
+    case 18: return getenv("MELISMA_SHIM_INTEGRATED") != nullptr;
     case 36: return 1000000;  // memory clock, kHz
     case 37: return 128;      // memory bus width
     case 38: return 1 << 20;  // L2

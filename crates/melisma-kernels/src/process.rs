@@ -39,6 +39,7 @@ pub fn had_stdout() -> bool {
     HAD_STDOUT.load(Relaxed)
 }
 
+#[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn look_at_stdout() {
     // SAFETY: the call only looks up a number.
     let is_open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
@@ -52,8 +53,13 @@ extern "C" fn look_at_stdout() {
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = look_at_stdout;
 
+#[cfg(target_os = "linux")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_os = "linux"))]
+type Resource = libc::c_int;
+
 /// Sets the limit on `resource` to `choose` of the highest that is allowed.
-fn change(resource: libc::__rlimit_resource_t, choose: impl FnOnce(u64) -> u64) -> Result<()> {
+fn change(resource: Resource, choose: impl FnOnce(u64) -> u64) -> Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is ours, and is written by the call.
     if unsafe { libc::getrlimit(resource, &raw mut limit) } != 0 {

@@ -1,4 +1,4 @@
-"""The examples in the docstrings and in the two readmes, and what docstrings say."""
+"""The examples in the docstrings, in the two readmes and in docs/python.md, and what docstrings say."""
 
 import contextlib
 import doctest
@@ -8,6 +8,7 @@ import os
 import pathlib
 import pkgutil
 import re
+import shutil
 import tempfile
 import tomllib
 import unittest
@@ -17,12 +18,14 @@ import numpy
 import melisma
 import public
 from melisma import audio, pack, snac
+from test_onnx import GOLDEN
 
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../README.md")
 #: A name, and what it is, in a section of a docstring.
 ENTRY = re.compile(r"^ {4,8}(\w+): \S", re.MULTILINE)
 #: Methods that nobody calls by name.
 PROTOCOLS = re.compile(r"\.(__\w+__|_repr_html_)$")
+GUIDE = pathlib.Path(__file__).parents[3] / "docs/python.md"
 FRONT = pathlib.Path(__file__).parents[3] / "README.md"
 
 
@@ -42,6 +45,9 @@ def load_tests(loader, tests, pattern):
             tests.addTests(doctest.DocTestSuite(importlib.import_module(f"melisma.{module.name}")))
     for number, block in enumerate(tasks(), 1):
         example = doctest.DocTestParser().get_doctest(block, {}, f"README.md, task {number}", README, None)
+        tests.addTest(doctest.DocTestCase(example, setUp=enter, tearDown=leave))
+    for number, block in enumerate(re.findall(r"```python\n(>>>.*?)```", GUIDE.read_text(), re.DOTALL), 1):
+        example = doctest.DocTestParser().get_doctest(block, {}, f"python.md, example {number}", str(GUIDE), None)
         tests.addTest(doctest.DocTestCase(example, setUp=enter, tearDown=leave))
     return tests
 
@@ -63,6 +69,7 @@ def enter(test):
     samples = numpy.sin(numpy.arange(16_000 * 30, dtype="f4") / 9) / 2
     os.mkdir("wavs")
     audio.write("wavs/tone.wav", samples, 16_000)
+    shutil.copy(os.path.join(GOLDEN, "vocoder.onnx"), "vocoder.onnx")
     pack.save_file({"layer.weight": numpy.zeros((64, 64), "f4")}, "model.packed.safetensors")
     test.globs |= {"tokens": text.splitlines(), "samples": samples[:16_000], "play": lambda samples: None}
 

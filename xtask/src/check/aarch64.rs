@@ -1,4 +1,4 @@
-//! The build for 64-bit Arm Linux.
+//! The builds for 64-bit Arm Linux, and of the libraries for Apple's.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, output, run};
@@ -6,20 +6,28 @@ use crate::tree;
 use anyhow::Result;
 use std::process::Command;
 
-const ARM: &str = "aarch64-unknown-linux-gnu";
+const TARGETS: [(&str, &[&str]); 2] = [
+    ("aarch64-unknown-linux-gnu", &["--workspace"]),
+    ("aarch64-apple-darwin", &["-p", "melisma-kernels", "-p", "melisma"]),
+];
 
 pub fn check() -> Result<Outcome> {
-    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]));
-    if !installed.is_ok_and(|targets| targets.lines().any(|target| target == ARM)) {
-        let added = run(Command::new("rustup").args(["target", "add", ARM]).current_dir(tree::root()));
-        if let Err(error) = added {
-            return Ok(Outcome::Skipped(format!("the standard library for {ARM} cannot be added: {error:#}")));
+    let installed = output(Command::new("rustup").args(["target", "list", "--installed"])).unwrap_or_default();
+    let mut missing = Vec::new();
+    for (target, packages) in TARGETS {
+        if !installed.lines().any(|line| line == target)
+            && let Err(error) = run(Command::new("rustup").args(["target", "add", target]).current_dir(tree::root()))
+        {
+            missing.push(format!("the standard library for {target} cannot be added: {error:#}"));
+            continue;
         }
+        // A check links nothing, so the C sources of build scripts need no cross compiler: `true`
+        // replaces it.
+        let name = target.replace('-', "_");
+        run(cargo(["check", "--target", target])
+            .args(packages)
+            .env(format!("CC_{name}"), "true")
+            .env(format!("AR_{name}"), "true"))?;
     }
-    // A check links nothing, so the C sources of build scripts need no cross compiler: `true`
-    // replaces it.
-    run(cargo(["check", "--target", ARM, "--workspace"])
-        .env("CC_aarch64_unknown_linux_gnu", "true")
-        .env("AR_aarch64_unknown_linux_gnu", "true"))?;
-    Ok(Outcome::Passed)
+    Ok(if missing.is_empty() { Outcome::Passed } else { Outcome::Skipped(missing.join("; ")) })
 }

@@ -9,6 +9,7 @@ mod import;
 mod include;
 mod link;
 mod map;
+mod origin;
 mod room;
 mod rust;
 mod safety;
@@ -42,6 +43,7 @@ const RULES: &[Rule] = &[
     safety::problems,
     golden::problems,
     link::problems,
+    origin::problems,
     figure::problems,
 ];
 

@@ -1,6 +1,6 @@
 //! `--memory-limit` holds, and `-v` says what was held.
 
-use crate::sandbox::{Ran, Sandbox, golden_file};
+use crate::sandbox::{Ran, Sandbox, golden_file, skip};
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -76,6 +76,45 @@ fn decode_names_a_limit_that_is_enough_on_cuda() {
     let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
     let ran = decode(hint.split_once(" or more").unwrap().0).unwrap();
     assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+/// A limit on a GPU of its own is one for each memory, on an integrated GPU one for the sum.
+#[cfg(target_os = "linux")]
+#[test]
+fn integrated_gpus_share_the_memory_of_the_host_on_cuda() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("t.json"), "[[1], [2, 3], [4, 5, 6, 7]]").unwrap();
+    let tiny = golden_file("snac/tiny24");
+    let integrated = |args: &[&str]| {
+        let mut command = sandbox.on_cuda(args)?;
+        Some(Ran::from(command.env("MELISMA_SHIM_INTEGRATED", "1").output().unwrap()))
+    };
+    let Some(doctor) = integrated(&["doctor"]) else { return };
+    if !doctor.stdout.contains(", shared with the CPU") {
+        return skip("only the shim can pretend to be an integrated GPU");
+    }
+    let least = |ran: Ran| {
+        let hint = ran.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", ran.stderr)).1;
+        hint.split_once(" or more").unwrap().0.to_owned()
+    };
+    let decode = |out: &str, limit: &str, is_integrated: bool| {
+        let args = ["decode", "t.json", "-o", out, "--model", &tiny, "--memory-limit", limit];
+        if is_integrated {
+            integrated(&args)
+        } else {
+            sandbox.on_cuda(&args).map(|mut own| own.output().unwrap().into())
+        }
+    };
+    let own = least(decode("own.wav", "1MiB", false).unwrap());
+    let shared = least(decode("shared.wav", "1MiB", true).unwrap());
+    let bytes = |text: &str| ::melisma::text::size::parse(text).unwrap();
+    assert!(bytes(&shared) > bytes(&own), "{shared} for both memories, {own} for each");
+    for (out, limit, is_integrated) in [("own.wav", &own, false), ("shared.wav", &shared, true)] {
+        let ran = decode(out, limit, is_integrated).unwrap();
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+    let read = |name| std::fs::read(sandbox.path(name)).unwrap();
+    assert_eq!(read("shared.wav"), read("own.wav"));
 }
 
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ mod block;
 mod budget;
 mod buffer;
 pub(crate) mod dtype;
+#[cfg_attr(not(target_os = "linux"), path = "unmapped.rs")]
 pub mod mapped;
 mod pool;
 mod prefetch;

@@ -11,7 +11,7 @@ pub enum Profile {
     Emergency,
     /// Balanced: the fastest engine within the free memory, in chunks where the memory needs them.
     Field,
-    /// Minimum power and memory: FP32, no TensorRT, always chunked and in place, one thread.
+    /// Least memory, and one busy core: FP32, no TensorRT, in chunks and in place, one thread.
     Training,
 }
 

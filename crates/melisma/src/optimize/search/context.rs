@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::Message;
 use super::candidate::EngineSettings;
+use super::candidate::engines::free_gpu_bytes;
+use super::choose::bound::Bound;
 use super::measure::Worker;
 use crate::config::Config;
 use crate::engine::need::Limits;
@@ -60,6 +62,8 @@ impl<'a> Search<'a> {
     }
 
     pub(super) fn settings(&self, folder: &Path, parts: &Parts) -> EngineSettings {
-        EngineSettings::new(self.config, folder.join("tensorrt"), parts.key().as_str())
+        let settings = EngineSettings::new(self.config, folder.join("tensorrt"), parts.key().as_str());
+        let gpu_limit = Bound::of(self.config, free_gpu_bytes(self.config)).map(Bound::bytes);
+        EngineSettings { gpu_limit, ..settings }
     }
 }

@@ -72,6 +72,16 @@ fn on_gpu(config: &Config) -> Result<bool> {
     }
 }
 
+/// Bytes free on the GPU that `config` selects; `None` on the CPU.
+pub(in crate::optimize::search) fn free_gpu_bytes(config: &Config) -> Option<u64> {
+    let ordinal = match config.device.value {
+        DeviceRequest::Cpu => return None,
+        DeviceRequest::Auto => 0,
+        DeviceRequest::Cuda(ordinal) => usize::from(ordinal),
+    };
+    Some(probe().gpus.as_ref().ok()?.get(ordinal)?.free_bytes)
+}
+
 /// The version of an engine on this machine.
 pub(in crate::optimize::search) fn version(name: EngineName) -> Result<String> {
     Ok(match name {
@@ -191,7 +201,7 @@ pub(in crate::optimize::search) fn provider(
 ) -> Result<Option<Provider>> {
     let cuda = || Cuda {
         ordinal: settings.ordinal,
-        memory_limit: settings.memory_limit,
+        memory_limit: settings.gpu_limit,
         tf32: settings.tf32,
         cudnn: settings.cudnn,
     };

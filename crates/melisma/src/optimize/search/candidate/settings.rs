@@ -12,6 +12,8 @@ use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
 pub struct EngineSettings {
     /// Memory limit in bytes.
     pub memory_limit: Option<u64>,
+    /// Limit on the memory of the GPU in bytes.
+    pub gpu_limit: Option<u64>,
     /// Ordinal of the GPU.
     pub ordinal: usize,
     /// Whether f32 products may be rounded to TF32.
@@ -34,6 +36,7 @@ impl EngineSettings {
     pub fn cpu() -> Self {
         Self {
             memory_limit: None,
+            gpu_limit: None,
             ordinal: 0,
             tf32: false,
             tensorrt_workspace: None,
@@ -53,6 +56,7 @@ impl EngineSettings {
         };
         Self {
             memory_limit: config.memory_limit.value.bytes(),
+            gpu_limit: config.memory_limit.value.bytes(),
             ordinal,
             tf32: policy.precision.tf32,
             tensorrt_workspace: policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes),

@@ -6,6 +6,7 @@ use super::*;
 use crate::config::Profile;
 use crate::engine::onnxruntime::recorder::{recorded, value};
 use crate::onnx::{Dim, Node, ValueInfo};
+use crate::optimize::cache::Parts;
 use crate::optimize::search::choose::pick;
 
 /// A cache with engines for the perceptron, built with these flags.
@@ -323,4 +324,25 @@ fn emergency_takes_tensorrt_and_tells_it_so() {
     let field = told(Profile::Field);
     assert_eq!((field.len(), field[0].0), (1, "CUDAExecutionProvider"));
     assert_eq!(value(&field[0].1, "cudnn_conv_algo_search"), "HEURISTIC");
+}
+
+#[test]
+fn on_cuda_field_leaves_the_memory_that_others_hold_on_the_gpu() {
+    let free = match &engines::probe().gpus {
+        Ok(gpus) => gpus[0].free_bytes,
+        Err(_) if std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1") => panic!("no GPU"),
+        Err(error) => return crate::golden::skip(error),
+    };
+    let told = |profile: &str, limit: &str| {
+        let flags = [("device", "cuda:0"), ("profile", profile), ("memory_limit", limit)];
+        let flags = flags.map(|(key, value)| (key, "--test", value.to_owned())).to_vec();
+        let config = Config::load(&Sources { flags, ..Sources::default() }).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let settings = with_search(root.path(), &config, |search| search.settings(root.path(), &Parts::default())).0;
+        assert_eq!(settings.memory_limit, config.memory_limit.value.bytes());
+        settings.gpu_limit
+    };
+    assert_eq!(told("field", "none"), Some(free));
+    assert_eq!(told("field", "1MiB"), Some(1 << 20));
+    assert_eq!((told("emergency", "none"), told("training", "2MiB")), (None, Some(2 << 20)));
 }
