@@ -134,10 +134,10 @@ mod tests {
         let fail = unsafe { found.library.get::<unsafe extern "C" fn(c_int)>(b"shimNvmlAnswer\0") };
         let Ok(fail) = fail else { return };
         assert_eq!((usage.busy_percent, usage.power_watts), (Some(37), Some(123.456)));
-        // SAFETY: as above; 15 says that the GPU is lost.
+        // SAFETY: the shim's function takes a number, here the one of a lost GPU.
         unsafe { fail(15) };
         let lost = cuda.usage().unwrap();
-        // SAFETY: as above.
+        // SAFETY: the shim's function takes a number, here the one of success.
         unsafe { fail(0) };
         assert_eq!((lost.busy_percent, lost.power_watts), (None, None));
         assert_eq!(lost.total_bytes, cuda.memory().unwrap().1);
