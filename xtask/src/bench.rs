@@ -6,6 +6,7 @@
 //! [`LOSS`] of its ratio to any peer. `--binaries` measures two builds in turns instead.
 
 pub mod figure;
+pub mod gate;
 mod machine;
 mod pair;
 mod ratio;
@@ -16,6 +17,7 @@ use crate::process::{cargo, output, run as execute};
 use crate::table::{Align::Left, Align::Right, Table};
 use crate::tree;
 use anyhow::{Context, Result, bail};
+use gate::Verdict;
 use pair::{Build, Pair};
 use ratio::{Change, changes, ratio};
 use record::{ROOMS, Record, Row};
@@ -46,6 +48,12 @@ pub struct Arguments {
     /// Write the figures of README.md from the records, and measure nothing
     #[arg(long, exclusive = true)]
     fill: bool,
+    /// Measure a few rows in about two minutes and compare their ratios with this machine's record
+    #[arg(long, conflicts_with_all = ["rooms", "against", "binaries", "record"])]
+    gate: bool,
+    /// With --gate, fail if a ratio was lost
+    #[arg(long, requires = "gate")]
+    strict: bool,
     /// Store the figures as bench/record/MACHINE/ROOM.json
     #[arg(long)]
     record: bool,
@@ -65,11 +73,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         figure::write()?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.gate {
+        return Ok(match gate::check()? {
+            Verdict::NoRecord(machine) => {
+                println!("bench/record has no folder {machine}; `cargo xtask bench --record` makes it");
+                ExitCode::SUCCESS
+            }
+            Verdict::Compared { lost, .. } => ExitCode::from(if arguments.strict && lost > 0 { 3 } else { 0 }),
+        });
+    }
     let record = arguments.against.as_deref().map(read).transpose()?;
     execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;
     let mut rows = Vec::new();
     for room in rooms(arguments) {
-        let measured = measure(&tree::target().join("release/melisma"), room, &arguments.rest)?;
+        let measured = measure(&tree::target().join("release/melisma"), room, &arguments.rest, None)?;
         println!("\n{room}");
         show(&measured.rows);
         if arguments.record {
@@ -100,7 +117,7 @@ fn in_turns(arguments: &Arguments, [old, new]: [&PathBuf; 2]) -> Result<ExitCode
             let program = if build == Build::Old { old } else { new };
             for room in rooms(arguments) {
                 println!("round {} of {}: {} bench {room}", round + 1, arguments.rounds, program.display());
-                pair.add(build, &measure(program, room, &arguments.rest)?.rows)?;
+                pair.add(build, &measure(program, room, &arguments.rest, None)?.rows)?;
             }
         }
     }
@@ -108,8 +125,14 @@ fn in_turns(arguments: &Arguments, [old, new]: [&PathBuf; 2]) -> Result<ExitCode
     pair.report()
 }
 
-fn measure(program: &Path, room: &str, rest: &[String]) -> Result<Record> {
-    let figures = output(Command::new(program).args(["bench", room, "--json"]).args(rest))?;
+/// Measures `room` beside the peers that `python` has, or else the first Python on the path.
+fn measure(program: &Path, room: &str, rest: &[String], python: Option<&Path>) -> Result<Record> {
+    let mut command = Command::new(program);
+    command.args(["bench", room, "--json"]).args(rest);
+    if let Some(python) = python {
+        command.env("MELISMA_PYTHON", python);
+    }
+    let figures = output(&mut command)?;
     serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
 }
 
@@ -189,9 +212,16 @@ fn compare(before: &[Row], now: &[Row]) -> Result<ExitCode> {
         bail!("the record has no row with a peer to compare with");
     }
     let lost = |change: &Change| change.factor() < 1.0 - LOSS;
+    print_changes(&changes, &lost);
+    let n_lost = changes.iter().filter(|change| lost(change)).count();
+    println!("\n{} ratios compared, {n_lost} lost more than {:.0} %", changes.len(), LOSS * 100.0);
+    Ok(ExitCode::from(if n_lost == 0 { 0 } else { 3 }))
+}
+
+fn print_changes(changes: &[Change], lost: &dyn Fn(&Change) -> bool) {
     let mut table =
         Table::new([("name", Left), ("peer", Left), ("before", Right), ("now", Right), ("change", Right), ("", Left)]);
-    for change in &changes {
+    for change in changes {
         table.push([
             change.row.to_string(),
             change.peer.to_string(),
@@ -202,7 +232,4 @@ fn compare(before: &[Row], now: &[Row]) -> Result<ExitCode> {
         ]);
     }
     print!("\n{}", table.text());
-    let n_lost = changes.iter().filter(|change| lost(change)).count();
-    println!("\n{} ratios compared, {n_lost} lost more than {:.0} %", changes.len(), LOSS * 100.0);
-    Ok(ExitCode::from(if n_lost == 0 { 0 } else { 3 }))
 }

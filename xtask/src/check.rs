@@ -28,6 +28,7 @@ mod shim;
 mod tally;
 mod test;
 
+use crate::bench::{self, gate::Verdict};
 use crate::table::{Align::Left, Align::Right, Table};
 use anyhow::{Result, bail};
 use outcome::Outcome;
@@ -69,6 +70,13 @@ const fn always(name: &'static str, about: &'static str, run: fn() -> Result<Out
 
 const fn extended(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
     Step { name, tier: Tier::Extended, about, run }
+}
+
+fn gate() -> Result<Outcome> {
+    Ok(match bench::gate::check()? {
+        Verdict::NoRecord(machine) => Outcome::Skipped(format!("bench/record has no folder {machine}")),
+        Verdict::Compared { n, lost } => Outcome::Counted(format!("{n} ratios, {lost} lost")),
+    })
 }
 
 /// All steps, in the order in which they run.
@@ -116,6 +124,7 @@ const STEPS: &[Step] = &[
         "the server with Python, Node.js, curl and OpenAI's clients, and with requests made from its OpenAPI document",
         serve::check,
     ),
+    extended("gate", "the speed of a few rows against this machine's record; printed, never a failure", gate),
     extended("package", "every crate packaged, and the library built from its package", package::check),
 ];
 
