@@ -30,7 +30,8 @@ fn names(cell: &str) -> impl Iterator<Item = &str> {
 /// Whether `place` is a tracked file or a folder of some.
 fn is_file(place: &str, files: &[File]) -> bool {
     let places = [Path::new(place).to_path_buf(), Path::new("crates").join(place)];
-    files.iter().any(|file| places.iter().any(|place| Path::new(&file.path).starts_with(place)))
+    let is_at = |file: &File| places.iter().any(|place| Path::new(&file.path).starts_with(place));
+    !place.is_empty() && files.iter().any(is_at)
 }
 
 fn is_test(test: &str, files: &[File]) -> bool {
