@@ -74,7 +74,7 @@ fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
     let device = place.device;
     let folder = model_folder(shape.label, &shape.config)?;
     let rig = Rig::new(device)?;
-    let model = Arc::new(Model::open_in(&rig.0, &folder.path())?);
+    let model = Arc::new(Model::open_in(&rig.0, folder.path())?);
     let bench = Bench { shape, model, samples: sound(shape) };
     folder.write("clip.f32", bytemuck::cast_slice(&bench.samples))?;
     let mut rows = match device {
