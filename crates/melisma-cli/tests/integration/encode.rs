@@ -47,7 +47,7 @@ fn read(sandbox: &Sandbox, name: &str) -> String {
 #[test]
 fn every_format_and_pace_gives_the_tokens_of_its_samples() {
     let sandbox = Sandbox::new();
-    let model = Model::open(&tiny()).unwrap();
+    let model = Model::open(tiny()).unwrap();
     for name in ["tone.flac", "tone.ogg", "tone_lame.mp3", "tone_rf64.wav", "tone.m4a", "tone_mulaw.wav"] {
         let mut stream = Stream::open(tone(name), Target::new(24_000)).unwrap();
         let mut samples = Vec::new();

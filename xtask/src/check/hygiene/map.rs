@@ -51,7 +51,7 @@ mod tests {
     );
 
     fn tree(paths: &[&str]) -> Vec<String> {
-        problems(&paths.iter().map(|path| file(*path, "")).chain([file(PAGE, MAP)]).collect::<Vec<_>>())
+        problems(&paths.iter().map(|path| file(path, "")).chain([file(PAGE, MAP)]).collect::<Vec<_>>())
     }
 
     #[test]
