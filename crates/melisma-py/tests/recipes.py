@@ -286,7 +286,8 @@ class World:
                    "verify_audio": True, "min_snr": -100.0, "store": "safetensors"},
             ),
             "dataset.Mel": lambda: Recipe(
-                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20
+                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20,
+                buffers_in_flight=2, segments_per_buffer=4, autosize_gpu_batch=False,
             ),
             "dataset.Report": lambda: Recipe(dataset.Report, **self.report),
             "dataset.Report.__getitem__": lambda: Recipe(self.report.__getitem__, "rows"),

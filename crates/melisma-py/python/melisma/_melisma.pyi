@@ -579,7 +579,11 @@ class _Builder:
 
     @staticmethod
     def mel(
-        exec: _ExecArgs, preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+        exec: _ExecArgs,
+        preset: str,
+        values: dict[str, Any],
+        segments: tuple[float, float | None, bool],
+        techniques: dict[str, Any],
     ) -> _Builder:
         """Builds datasets of spectrograms."""
     @staticmethod
