@@ -143,6 +143,7 @@ class Growth(unittest.TestCase):
         ]
         loop = asyncio.new_event_loop()
         self.addCleanup(loop.close)
+        self.addCleanup(lambda: loop.run_until_complete(loop.shutdown_default_executor()))
         calls.append(lambda: loop.run_until_complete(mel.spectrogram_async(samples)))
 
         def run(n):

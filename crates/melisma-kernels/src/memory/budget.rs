@@ -160,14 +160,14 @@ impl Budget {
         let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
         debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
         self.note(space);
-        if let Some(process) = self.beside() {
-            // It does not refuse: its bytes are those of budgets that have already counted them.
-            let _ = process.0.spaces[space as usize].add(bytes, u64::MAX);
+        // It refuses only sums beyond 64 bits, of budgets without a limit that hold nothing real.
+        let process = self.beside().filter(|process| process.0.spaces[space as usize].add(bytes, u64::MAX).is_ok());
+        if let Some(process) = process {
             process.note(space);
         }
         // The trace adds the bytes to the span that is open on this thread.
         tracing::trace!(target: ALLOCATION, bytes);
-        Ok(Reservation { budget: self.clone(), space, bytes })
+        Ok(Reservation { budget: self.clone(), process, space, bytes })
     }
 
     /// The budget of the process, unless this is it.
@@ -233,6 +233,8 @@ fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
 #[must_use = "the bytes are given back when the reservation is dropped"]
 pub struct Reservation {
     budget: Budget,
+    /// That of the process, where it counts these bytes beside `budget`.
+    process: Option<&'static Budget>,
     space: Space,
     bytes: u64,
 }
@@ -248,7 +250,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.0.spaces[self.space as usize].subtract(self.bytes);
         self.budget.0.domains[self.budget.domain(self.space)].subtract(self.bytes);
-        if let Some(process) = self.budget.beside() {
+        if let Some(process) = self.process {
             process.0.spaces[self.space as usize].subtract(self.bytes);
         }
     }
@@ -311,6 +313,7 @@ mod tests {
         assert!((2 * MUCH..3 * MUCH).contains(&watch.peak(Space::Device)));
         let own = Budget::process().reserve(Space::Device, MUCH).unwrap();
         assert!(Budget::process().usage(Space::Device).now < 2 * MUCH, "counted once");
+        drop(first.reserve(Space::Device, u64::MAX).unwrap());
         drop(own);
         assert!(Budget::process().usage(Space::Device).now < MUCH);
     }

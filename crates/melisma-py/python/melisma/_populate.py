@@ -41,7 +41,7 @@ def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Any, Any,
     Returns:
         The levels [1, n], [1, 2n] and [1, 4n], torch tensors on its device if `frames` is one.
     """
-    if is_torch(frames) and frames.device.type != "cpu":
+    if is_torch(frames) and frames.device.type == "cuda":
         valid, whole = _on_device(frames, codebook_size)
         if all(valid):
             coarse, middle, fine = (_level(whole, level) for level in range(3))
@@ -64,7 +64,7 @@ def validate(frames: ArrayLike, *, codebook_size: int = 4096) -> Valid:
     >>> validate([0, 1, 4096, 3, 4, 5, 6])
     Valid(valid_0=True, valid_1=True, valid_2=False)
     """
-    if is_torch(frames) and frames.device.type != "cpu":
+    if is_torch(frames) and frames.device.type == "cuda":
         return _on_device(frames, codebook_size)[0]
     return Valid(*_melisma._validate(_array(frames), codebook_size))
 

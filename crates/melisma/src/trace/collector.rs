@@ -212,7 +212,9 @@ impl Collector {
 
     /// The names of callers' spans that are open.
     pub(super) fn open_spans(&self) -> Vec<String> {
-        self.0.open.lock().values().cloned().collect()
+        let mut names: Vec<String> = self.0.open.lock().values().cloned().collect();
+        names.sort_unstable();
+        names
     }
 
     /// Calls `look` for every shard.
