@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use melisma::Existing;
 use melisma::dataset::store::{ColumnType, Store};
-use melisma::dataset::{Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Texts, Tokens};
+use melisma::dataset::{
+    Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts, Tokens,
+};
 use melisma::format::npy;
 use melisma::mel::Config;
 use melisma::{Error, Result};
@@ -41,6 +43,24 @@ pub struct BuildArgs<'py> {
     progress: Option<Bound<'py, PyAny>>,
 }
 
+/// How the work is done; `None` is the default.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct How {
+    buffers_in_flight: Option<usize>,
+    segments_per_buffer: Option<usize>,
+    autosize_gpu_batch: bool,
+}
+
+impl From<How> for Techniques {
+    fn from(how: How) -> Self {
+        let own = Self::default();
+        own.with_buffers_in_flight(how.buffers_in_flight.unwrap_or(own.buffers_in_flight))
+            .with_segments_per_buffer(how.segments_per_buffer)
+            .with_autosize_gpu_batch(how.autosize_gpu_batch)
+    }
+}
+
 /// Device, threads and memory limit.
 type ExecArgs<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
 
@@ -51,7 +71,7 @@ fn exec_options<'a>((device, threads, memory_limit): &'a ExecArgs<'_>) -> ExecOp
 /// A feature and a place, with its model loaded, for many builds.
 #[pyclass(name = "_Builder", module = "melisma._melisma", frozen)]
 pub struct PyBuilder {
-    opened: Local<(ExecContext, Feature)>,
+    opened: Local<(ExecContext, Feature, Techniques)>,
 }
 
 #[pymethods]
@@ -64,6 +84,7 @@ impl PyBuilder {
         preset: &str,
         values: &Bound<'py, PyDict>,
         segments: (f64, Option<f64>, bool),
+        techniques: How,
     ) -> PyResult<Self> {
         let mut config = Config::preset(preset).map_err(raise)?;
         mel::set(&mut config, values)?;
@@ -78,7 +99,8 @@ impl PyBuilder {
             Ok(options)
         };
         let options = options().map_err(raise)?;
-        Ok(Self { opened: Local::new((ExecContext::open(py, exec_options(&exec))?, options.into())) })
+        let exec = ExecContext::open(py, exec_options(&exec))?;
+        Ok(Self { opened: Local::new((exec, options.into(), techniques.into())) })
     }
 
     /// Builds datasets of tokens.
@@ -100,13 +122,12 @@ impl PyBuilder {
         };
         let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
         let tokens = Tokens::new(Arc::clone(&codec.model)).with_texts(texts).with_check(check);
-        Ok(Self { opened: Local::new((codec.exec, tokens.into())) })
+        Ok(Self { opened: Local::new((codec.exec, tokens.into(), Techniques::default())) })
     }
 
     /// Builds one dataset or shard, and returns a report.
     fn build<'py>(&self, py: Python<'py>, args: BuildArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (exec, feature) = self.opened.get()?;
-        build(py, &args, exec, feature.clone())
+        build(py, &args, self.opened.get()?)
     }
 }
 
@@ -117,8 +138,7 @@ fn seconds(value: f64) -> Result<Duration> {
 fn build<'py>(
     py: Python<'py>,
     args: &BuildArgs<'py>,
-    exec: &ExecContext,
-    feature: Feature,
+    (exec, feature, techniques): &(ExecContext, Feature, Techniques),
 ) -> PyResult<Bound<'py, PyAny>> {
     let BuildArgs { output, store, shard, overwrite, stop_on_failure, progress, .. } = args;
     let (threads, shard, stops_on_failure) = (exec.config.threads.value.count(), *shard, *stop_on_failure);
@@ -130,12 +150,13 @@ fn build<'py>(
     let inputs = &args.inputs.get().inputs;
     let work = |stop: &Stop| -> Result<Outcome> {
         let store = StoreKind::choose(store.as_deref(), output)?;
-        let request = Request::new_in(&exec.context, inputs, output, feature)
+        let request = Request::new_in(&exec.context, inputs, output, feature.clone())
             .with_shard(shard.0, shard.1)
             .with_store(store)
             .with_existing(existing)
             .with_stop_on_failure(stops_on_failure)
-            .with_threads(threads);
+            .with_threads(threads)
+            .with_techniques(*techniques);
         let counters = counters.get_or_init(|| Counters::stopped_by(Arc::clone(&stop.0)));
         request.build_watched(counters, |plan, done| {
             resumed.store(done as u64, Relaxed);

@@ -31,6 +31,7 @@ mod session;
 mod settings;
 mod signal;
 mod snac;
+mod span;
 mod synth;
 mod tensor;
 mod trace;
@@ -71,9 +72,13 @@ mod _melisma {
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]
-    use crate::snac::{PyCodec, PyStreamDecoder, PyStreamEncoder, populate};
+    use crate::signal::PyCancel;
     #[pymodule_export]
-    use crate::synth::{PyScore, PyStream, make_clips, render, styles};
+    use crate::snac::{PyCodec, PyStreamDecoder, PyStreamEncoder, populate, validate};
+    #[pymodule_export]
+    use crate::span::PySpan;
+    #[pymodule_export]
+    use crate::synth::{PyScore, PyStream, make_clips, render, styles, voices};
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]

@@ -17,7 +17,7 @@ use crate::array;
 use crate::config::PyConfig;
 use crate::error::raise;
 use crate::local::Local;
-use crate::memory::MemoryTracker;
+use crate::memory::{MemoryTracker, Others};
 use crate::tensor::{Operand, PyTensor};
 use crate::{element, onnx, settings, signal};
 
@@ -34,6 +34,7 @@ const LONG: usize = 1 << 32;
 pub struct PyTensorOptimizer {
     tools: Local<TensorOptimizer>,
     config: Config,
+    others: Others,
     last_run: Mutex<Option<String>>,
 }
 
@@ -54,7 +55,8 @@ impl PyTensorOptimizer {
         let sources = settings::sources(profile, config.filter(|_| ready.is_none()), memory_limit)?;
         let opened = || {
             let config = ready.map_or_else(|| Config::load(&sources), Ok)?;
-            Ok(Self { tools: Local::new(TensorOptimizer::new(&config)?), config, last_run: Mutex::new(None) })
+            let tools = Local::new(TensorOptimizer::new(&config)?);
+            Ok(Self { tools, config, others: Others::default(), last_run: Mutex::new(None) })
         };
         py.detach(opened).map_err(raise)
     }
@@ -62,7 +64,7 @@ impl PyTensorOptimizer {
     /// The memory in use and its limit.
     #[getter]
     fn memory(&self) -> PyResult<MemoryTracker> {
-        Ok(MemoryTracker { tracker: self.tools()?.memory().clone() })
+        Ok(MemoryTracker::of(self.tools()?.memory().clone(), self.others.clone()))
     }
 
     /// A tensor on the device with the values of `array`, converted to `dtype` or to the type in

@@ -1,5 +1,6 @@
-//! Ctrl-C while the library works.
+//! Ctrl-C while the library works, and tasks that are cancelled.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use melisma::runtime::thread;
 use melisma::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -15,12 +17,47 @@ use crate::error::raise;
 /// How often signals are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs Python's signal handlers.
+thread_local! {
+    /// The request to cancel the call that this thread makes for a task.
+    static CANCEL: RefCell<Option<Stop>> = const { RefCell::new(None) };
+}
+
+/// Runs Python's signal handlers, and asks whether the task of this thread was cancelled.
 ///
 /// # Errors
-/// A handler raised, as the one for Ctrl-C does.
+/// A handler raised, as the one for Ctrl-C does, or the task was cancelled.
 pub fn check() -> PyResult<()> {
+    if CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.check().is_err())) {
+        return Err(CancelledError::new_err(()));
+    }
     Python::attach(|py| py.check_signals())
+}
+
+/// Cancels a call that another thread makes.
+#[pyclass(name = "_Cancel", module = "melisma._melisma", frozen)]
+pub struct PyCancel {
+    stop: Stop,
+}
+
+#[pymethods]
+impl PyCancel {
+    #[new]
+    fn new() -> Self {
+        Self { stop: Stop::default() }
+    }
+
+    /// Asks the call to end.
+    fn cancel(&self) {
+        self.stop.ask();
+    }
+
+    /// Makes a call on this thread. Once it is cancelled, it ends as after Ctrl-C, with `asyncio.CancelledError`.
+    fn run<'py>(&self, call: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let before = CANCEL.replace(Some(self.stop.clone()));
+        let returned = check().and_then(|()| call.call0());
+        CANCEL.set(before);
+        returned
+    }
 }
 
 /// Looks at signals from within a loop: often enough for a person, too rarely to slow the loop down.

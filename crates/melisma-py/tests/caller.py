@@ -179,7 +179,7 @@ def wrong(rng, value, depth=0):
 
 def bounded(name, key, value):
     """The most or least that is drawn, in place of what is allowed but takes long."""
-    bound, allowed = recipes.BOUNDS.get((name.partition(" ")[0], key), (None, None))
+    bound, allowed = recipes.BOUNDS.get((name.partition(" ")[0].removesuffix("_async"), key), (None, None))
     if bound is None or not isinstance(value, int | float | numpy.number):
         return value
     return bound if bound < value <= allowed or bound > value >= allowed else value

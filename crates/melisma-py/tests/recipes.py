@@ -1,8 +1,9 @@
 """How everything public is called with success: `World.recipes` has arguments for each.
 
-440 lines because it has an entry for everything public.
+470 lines because it has an entry for everything public.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -36,6 +37,9 @@ RARE = {
 #: Values that are allowed and take long or much memory: the most (or least) that is drawn, and what is allowed.
 BOUNDS = {
     ("synth.render", "seconds"): (0.2, 86_400),
+    ("synth.render_all", "seconds"): (0.2, 86_400),
+    ("synth.voices", "seconds"): (0.2, 86_400),
+    ("synth.synthesize_batch", "seconds"): (0.2, 86_400),
     ("synth.compose", "seconds"): (20, 86_400),
     ("synth.Stream.read", "n"): (48_000, 1 << 28),
     ("audio.resample", "from_rate"): (1_000, 1),
@@ -132,6 +136,7 @@ class World:
             "melisma.TensorOptimizer": lambda: self.optimizer,
             "melisma.TensorRTOptimizer": lambda: melisma.TensorRTOptimizer(self.config),
             "melisma.Weights": lambda: melisma.Weights(self.path("w.safetensors")),
+            "melisma.span": lambda: melisma.span("x"),
             "melisma.trace": lambda: self.trace,
             "audio.Clip": lambda: audio.Clip(self.samples[None], 22_050),
             "dataset.Dataset": lambda: self.rows,
@@ -150,6 +155,7 @@ class World:
             "snac.Decoder": lambda: self.decoder,
             "snac.Encoder": lambda: self.encoder,
             "snac.StreamDecoder": self.decoder.stream,
+            "snac.Valid": lambda: snac.Valid(True, True, True),
             "snac.StreamEncoder": self.encoder.stream,
             "synth.Bend": lambda: synth.Bend(0.0, 0, 0.5),
             "synth.Control": lambda: synth.Control(0.0, "gain", 0.5),
@@ -196,6 +202,10 @@ class World:
         build = {
             "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "device": "cpu", "threads": 1,
             "memory_limit": "1GiB", "progress": False,
+        }
+        notes = lambda: {
+            "pitches": numpy.array([60.0, 64.5]), "instrument": "pluck", "seconds": 0.05, "duration": 0.02,
+            "velocity": numpy.array([0.5, 0.8]), "rate": 16_000, "device": "cpu",
         }
         table = path("table.csv")
         with open(table, "w") as file:
@@ -244,6 +254,7 @@ class World:
                 melisma.apply_tensor_optimizations({"threads": 1})(lambda x, y: (x, y)), x=matrix(3, 4), y=2
             ),
             "melisma.serve": lambda: Recipe(melisma.serve, port=0, model="builtin:mini24", upstream=None, api_key="key"),
+            "melisma.span": lambda: Recipe(melisma.span, name="x"),
             "melisma.trace": lambda: Recipe(melisma.trace, path=path("trace.json")),
             "melisma.trace.table": lambda: Recipe(self.trace.table, sort="self", limit=30),
             "audio.Clip": lambda: Recipe(
@@ -286,7 +297,8 @@ class World:
                    "verify_audio": True, "min_snr": -100.0, "store": "safetensors"},
             ),
             "dataset.Mel": lambda: Recipe(
-                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20
+                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20,
+                buffers_in_flight=2, segments_per_buffer=4, autosize_gpu_batch=False,
             ),
             "dataset.Report": lambda: Recipe(dataset.Report, **self.report),
             "dataset.Report.__getitem__": lambda: Recipe(self.report.__getitem__, "rows"),
@@ -380,6 +392,8 @@ class World:
             "snac.StreamEncoder": lambda: Recipe(snac.StreamEncoder, encoder=self.encoder),
             "snac.StreamEncoder.push": lambda: Recipe(self.encoder.stream().push, samples=self.samples.copy()),
             "snac.populate": lambda: Recipe(snac.populate, frames=self.codes.copy(), codebook_size=4096),
+            "snac.Valid": lambda: Recipe(snac.Valid, valid_0=True, valid_1=True, valid_2=False),
+            "snac.validate": lambda: Recipe(snac.validate, frames=self.codes.copy(), codebook_size=4096),
             "synth.Bend": lambda: Recipe(synth.Bend, at=0.0, channel=0, semitones=0.5),
             "synth.Control": lambda: Recipe(synth.Control, at=0.0, parameter="gain", value=0.5),
             "synth.Note": lambda: Recipe(synth.Note, **vars(self.note)),
@@ -405,6 +419,12 @@ class World:
             "synth.render": lambda: Recipe(
                 synth.render, score=score(), seconds=0.05, seed=1, rate=16_000, loudness=-18.0, device="auto", out=matrix(2, 800)
             ),
+            "synth.render_all": lambda: Recipe(
+                synth.render_all, scores=[score(), "preset:focus"], seconds=0.05, seed=1, rate=16_000, loudness=-18.0,
+                device="auto", out=matrix(2, 2, 800),
+            ),
+            "synth.synthesize_batch": lambda: Recipe(synth.synthesize_batch, **notes(), out=None),
+            "synth.voices": lambda: Recipe(synth.voices, **notes(), out=matrix(2, 800)),
             "synth.render a preset": lambda: Recipe(
                 synth.render, score="preset:focus", seconds=0.05, seed=1, rate=16_000, loudness=None, device="auto", out=None
             ),
@@ -415,9 +435,20 @@ class World:
             kind = getattr(melisma, name)
             made[f"melisma.{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
         for name, function in names().items():
+            if name.endswith("_async"):
+                base = made[name.removesuffix("_async")]
+                made[name] = lambda base=base, name=name, function=function: self.awaited(base(), name, function)
+        for name, function in names().items():
             if not any(known.partition(" ")[0] == name for known in made) and not self.takes(name, function):
                 made[name] = lambda name=name, function=function: self.plain(name, function)
         return made
+
+    @staticmethod
+    def awaited(recipe, name, function):
+        """The recipe of a call's twin."""
+        owner = getattr(recipe.function, "__self__", None)
+        call = function if owner is None else getattr(owner, name.rpartition(".")[2])
+        return Recipe(lambda **kwargs: asyncio.run(call(**kwargs)), **recipe.kwargs)
 
     def every_setting(self):
         """All settings with the values that they have."""

@@ -193,6 +193,30 @@ class Builds(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "is not a dataset: it has no column `status`\n.*build"):
             dataset.open(self.path("weights.safetensors"))
 
+    def test_techniques_change_no_row(self):
+        plain = Mel(segment=1.0)
+        dataset.build(self.wavs, self.path("plain.h5"), plain, progress=False)
+        features = [
+            Mel(segment=1.0, num_mega_buffers=3, seg_microbatch_segments=2, autosize_gpu_batch=False),
+            Mel(segment=1.0, buffers_in_flight=1, segments_per_buffer=1),
+        ]
+        self.assertEqual((features[0].buffers_in_flight, features[0].segments_per_buffer), (3, 2))
+        self.assertEqual(eval(repr(features[0])), features[0])
+        for index, feature in enumerate(features):
+            dataset.build(self.wavs, self.path(f"{index}.h5"), feature, progress=False)
+            with open(self.path("plain.h5"), "rb") as expected, open(self.path(f"{index}.h5"), "rb") as found:
+                self.assertEqual(found.read(), expected.read())
+        for text, work in {
+            "buffers_in_flight is 0\n.*1 to 1024": lambda: Mel(buffers_in_flight=0),
+            "buffers_in_flight is 1025": lambda: Mel(num_mega_buffers=1025),
+            "segments_per_buffer is True": lambda: Mel(seg_microbatch_segments=True),
+            "segments_per_buffer is '8'": lambda: Mel(segments_per_buffer="8"),
+            "are the same": lambda: Mel(buffers_in_flight=1, num_mega_buffers=2),
+            "autosize_gpu_batch is 1": lambda: Mel(autosize_gpu_batch=1),
+        }.items():
+            with self.assertRaisesRegex(ValueError, text):
+                work()
+
     def test_what_is_refused(self):
         with open(os.path.join(self.wavs, "bad.wav"), "wb") as file:
             file.write(b"RIFF")

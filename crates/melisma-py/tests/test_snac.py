@@ -51,6 +51,21 @@ class Populate(unittest.TestCase):
         for size in [0, -1, -(2**31)]:
             with self.assertRaisesRegex(ValueError, f"codebook_size is {size}"):
                 snac.populate([0] * 7, codebook_size=size)
+            with self.assertRaisesRegex(ValueError, f"codebook_size is {size}"):
+                snac.validate([0] * 7, codebook_size=size)
+
+    def test_flags_of_the_levels(self):
+        for slot, level in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 1), (5, 2), (6, 2)]:
+            for bad in [4096, -1]:
+                codes = numpy.full((3, 7), 4095)
+                codes[1, slot] = bad
+                flags = snac.validate(codes)
+                self.assertEqual([*flags], [other != level for other in range(3)])
+                self.assertEqual(flags, (flags.valid_0, flags.valid_1, flags.valid_2))
+        self.assertEqual(snac.validate([]), (True, True, True))
+        self.assertEqual(snac.validate([3] * 7, codebook_size=3), (False, False, False))
+        with self.assertRaisesRegex(ValueError, "codes of shape"):
+            snac.validate(numpy.zeros((2, 8), "i4"))
 
 
 class Decoding(unittest.TestCase):

@@ -52,6 +52,12 @@ assert_type(snac.SNAC("x").decode([array]), Floats)
 assert_type(snac.SNAC("x").forward(tensor), tuple[Tensor, list[Tensor]])
 assert_type(synth.render("preset:focus"), Floats)
 assert_type(synth.render("preset:focus", out=tensor), Tensor)
+assert_type(synth.render_all(["preset:focus"]), list[Floats])
+assert_type(synth.render_all(["preset:focus"], out=tensor), Tensor)
+assert_type(synth.voices([60]), Floats)
+assert_type(synth.voices(tensor), Tensor)
+assert_type(synth.voices([60], out=tensor), Tensor)
+assert_type(snac.validate(tensor).valid_0, bool)
 assert_type(pack.load_file("x", "np"), dict[str, Array])
 assert_type(pack.load_file("x"), dict[str, Any])
 assert_type(pack.decompress(b""), Array)
@@ -66,6 +72,18 @@ assert_type(dataset.open("x")[1:2], list[Any])
 assert_type(dataset.build("x", "y", Mel(segment=1.0, n_mels=20), shard=(1, 8)), dataset.Report)
 assert_type(dataset.build("x", "y", Tokens(model="m", texts=Table("t", 1))).rows, int)
 assert_type(optimize.optimize("x").engine, str)
+with melisma.span("x") as span:
+    assert_type(span, melisma.span)
+
+
+async def awaited() -> None:
+    assert_type(await synth.render_async("preset:focus"), Floats)
+    assert_type(await synth.render_async("preset:focus", out=tensor), Tensor)
+    assert_type(await snac.Decoder().decode_async(array), Floats)
+    assert_type(await snac.Encoder().encode_async(array), list[npt.NDArray[numpy.int32]])
+    assert_type(await mel.spectrogram_async(tensor), Tensor)
+    assert_type(await pack.load_file_async("x", "np"), dict[str, Array])
+    assert_type(await dataset.build_async("x", "y"), dataset.Report)
 '''
 
 

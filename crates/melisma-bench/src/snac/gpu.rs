@@ -20,6 +20,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     }
     rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
     rows.extend(population::rows());
+    rows.extend(population::device_rows(rig)?);
     Ok(rows)
 }
 

@@ -1,8 +1,13 @@
-//! Population and validation, beside the plain Python loop and its vectorised form in PyTorch.
+//! Population and validation, beside the plain Python loop and its vectorised form in PyTorch; on a GPU also of frames
+//! that are in its memory.
 
 use std::hint::black_box;
 
-use super::{Plan, Row, frames, measure};
+use melisma_kernels::Tensor;
+use melisma_kernels::layer::populate::{LEVEL_CODES, Output, plan};
+
+use super::{Plan, Rig, Row, frames, measure};
+use melisma::Result;
 use melisma::snac::Config;
 use melisma::snac::populate::{Populated, populate_into};
 
@@ -10,6 +15,8 @@ use melisma::snac::populate::{Populated, populate_into};
 const EXPECTED: [(usize, &str); 5] = [(1, "2-5x"), (4, "2-5x"), (7, "3-8x"), (8, "3-8x"), (28, "5-15x")];
 /// Calls per measurement: a single call is too short for the clock.
 const CALLS: usize = 1000;
+/// Frames of the rows on a device.
+const ON_DEVICE: [usize; 4] = [1, 4, 8, 28];
 
 pub(super) fn rows() -> Vec<Row> {
     EXPECTED.iter().map(|&(n_frames, _)| row(n_frames)).collect()
@@ -27,6 +34,31 @@ fn row(n_frames: usize) -> Row {
     });
     let row = measured.seconds(&name(n_frames));
     Row { unit: "us".to_owned(), median: 1e6 * row.median / CALLS as f64, ..row }
+}
+
+/// Frames, levels and flags stay in the memory of the device.
+pub(super) fn device_rows(rig: &Rig) -> Result<Vec<Row>> {
+    ON_DEVICE.iter().map(|&n_frames| device_row(rig, n_frames)).collect()
+}
+
+fn device_row(rig: &Rig, n_frames: usize) -> Result<Row> {
+    let (queue, budget, config) = (rig.0.queue(), rig.0.budget(), Config::snac_24khz());
+    let tensor = |values: &[i32]| Tensor::from_slice(budget, values, &[values.len()])?.to(queue, budget);
+    let from = tensor(&frames(&config, n_frames))?;
+    let level = |index: usize| tensor(&vec![0; n_frames * LEVEL_CODES[index]]);
+    let (mut coarse, mut middle, mut fine) = (level(0)?, level(1)?, level(2)?);
+    let (mut valid, plan) = (tensor(&[0; 3])?, plan(rig.0.device(), config.codebook_size as i32)?);
+    let mut call = || -> Result<()> {
+        let levels = [coarse.view_mut()?, middle.view_mut()?, fine.view_mut()?];
+        plan.run(queue, from.view()?, Output { levels, valid: valid.view_mut()? })
+    };
+    let mut outcome = Ok(());
+    let measured = measure(Plan::default(), || {
+        outcome = (0..CALLS).try_for_each(|_| call()).and_then(|()| queue.synchronize());
+    });
+    outcome?;
+    let row = measured.seconds(&format!("{}, in device memory", name(n_frames)));
+    Ok(Row { unit: "us".to_owned(), median: 1e6 * row.median / CALLS as f64, ..row })
 }
 
 /// Our speedup over the plain loop, beside that of the vectorised form. Empty without PyTorch.
@@ -52,6 +84,14 @@ fn name(n_frames: usize) -> String {
 mod tests {
     use super::super::Peer;
     use super::*;
+
+    #[test]
+    fn frames_are_populated_where_they_are() {
+        let rig = Rig::new(&melisma_kernels::Device::cpu().unwrap()).unwrap();
+        let row = device_row(&rig, 4).unwrap();
+        assert_eq!((row.name.as_str(), row.unit.as_str()), ("snac/populate 4 frames, in device memory", "us"));
+        assert!(row.median > 0.0);
+    }
 
     #[test]
     fn speedups_need_the_loop() {

@@ -5,8 +5,8 @@
 //! RAM. With [`Budget::limited`], device memory counts against it too, as on boards where CPU and
 //! GPU use the same chips.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Weak};
 
 use crate::lock::Mutex;
 use crate::{Error, ErrorKind, Remedy, Result};
@@ -83,6 +83,8 @@ struct Inner {
     limits: [u64; 2],
     shared: bool,
     watches: Mutex<Vec<Weak<Peaks>>>,
+    /// Where nobody watches, no lock is taken.
+    n_watches: AtomicUsize,
 }
 
 /// The most bytes held per space since a watch began.
@@ -92,7 +94,15 @@ type Peaks = [AtomicU64; 3];
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Inner>);
 
+/// Counts the bytes of all budgets.
+static PROCESS: LazyLock<Budget> = LazyLock::new(Budget::unlimited);
+
 impl Budget {
+    /// What all budgets of the process hold together; it has no limit of its own.
+    pub fn process() -> &'static Self {
+        &PROCESS
+    }
+
     /// No limits; only counts.
     pub fn unlimited() -> Self {
         Self::build([u64::MAX; 2], false)
@@ -110,8 +120,8 @@ impl Budget {
     }
 
     fn build(limits: [u64; 2], shared: bool) -> Self {
-        let (spaces, domains, watches) = Default::default();
-        Self(Arc::new(Inner { spaces, domains, limits, shared, watches }))
+        let (spaces, domains, watches, n_watches) = Default::default();
+        Self(Arc::new(Inner { spaces, domains, limits, shared, watches, n_watches }))
     }
 
     /// Whether one limit applies to host and device memory together.
@@ -150,23 +160,37 @@ impl Budget {
         let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
         debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
         self.note(space);
+        // It refuses only sums beyond 64 bits, of budgets without a limit that hold nothing real.
+        let process = self.beside().filter(|process| process.0.spaces[space as usize].add(bytes, u64::MAX).is_ok());
+        if let Some(process) = process {
+            process.note(space);
+        }
         // The trace adds the bytes to the span that is open on this thread.
         tracing::trace!(target: ALLOCATION, bytes);
-        Ok(Reservation { budget: self.clone(), space, bytes })
+        Ok(Reservation { budget: self.clone(), process, space, bytes })
+    }
+
+    /// The budget of the process, unless this is it.
+    fn beside(&self) -> Option<&'static Self> {
+        Some(Self::process()).filter(|process| !Arc::ptr_eq(&process.0, &self.0))
     }
 }
 
 impl Budget {
     /// Starts watching the peaks.
     pub fn watch(&self) -> Watch {
+        self.0.n_watches.fetch_add(1, Relaxed);
         let peaks = Arc::new(Space::ALL.map(|space| AtomicU64::new(self.usage(space).now)));
         let mut watches = self.0.watches.lock();
         watches.retain(|watch| watch.strong_count() > 0);
         watches.push(Arc::downgrade(&peaks));
-        Watch(peaks)
+        Watch { peaks, budget: self.clone() }
     }
 
     fn note(&self, space: Space) {
+        if self.0.n_watches.load(Relaxed) == 0 {
+            return;
+        }
         let now = self.usage(space).now;
         let watches = self.0.watches.lock();
         for peaks in watches.iter().filter_map(Weak::upgrade) {
@@ -177,12 +201,21 @@ impl Budget {
 
 /// The peaks of a [`Budget`] since [`Budget::watch`].
 #[derive(Debug)]
-pub struct Watch(Arc<Peaks>);
+pub struct Watch {
+    peaks: Arc<Peaks>,
+    budget: Budget,
+}
 
 impl Watch {
     /// The most bytes held in `space` since the watch began.
     pub fn peak(&self, space: Space) -> u64 {
-        self.0[space as usize].load(Relaxed)
+        self.peaks[space as usize].load(Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.budget.0.n_watches.fetch_sub(1, Relaxed);
     }
 }
 
@@ -200,6 +233,8 @@ fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
 #[must_use = "the bytes are given back when the reservation is dropped"]
 pub struct Reservation {
     budget: Budget,
+    /// That of the process, where it counts these bytes beside `budget`.
+    process: Option<&'static Budget>,
     space: Space,
     bytes: u64,
 }
@@ -215,6 +250,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.0.spaces[self.space as usize].subtract(self.bytes);
         self.budget.0.domains[self.budget.domain(self.space)].subtract(self.bytes);
+        if let Some(process) = self.process {
+            process.0.spaces[self.space as usize].subtract(self.bytes);
+        }
     }
 }
 
@@ -260,6 +298,24 @@ mod tests {
         drop(budget.reserve(Space::Host, 30));
         assert_eq!(outer.peak(Space::Host), 40);
         assert_eq!(budget.usage(Space::Host).peak, 100);
+    }
+
+    #[test]
+    fn the_process_counts_what_all_budgets_hold() {
+        // Other tests of the process reserve at the same time, but never this much.
+        const MUCH: u64 = 1 << 50;
+        let watch = Budget::process().watch();
+        let [first, second] = [Budget::unlimited(), Budget::unlimited()];
+        let held = [first.reserve(Space::Device, MUCH).unwrap(), second.reserve(Space::Device, MUCH).unwrap()];
+        assert!(Budget::process().usage(Space::Device).now >= 2 * MUCH);
+        drop(held);
+        assert!(Budget::process().usage(Space::Device).now < MUCH);
+        assert!((2 * MUCH..3 * MUCH).contains(&watch.peak(Space::Device)));
+        let own = Budget::process().reserve(Space::Device, MUCH).unwrap();
+        assert!(Budget::process().usage(Space::Device).now < 2 * MUCH, "counted once");
+        drop(first.reserve(Space::Device, u64::MAX).unwrap());
+        drop(own);
+        assert!(Budget::process().usage(Space::Device).now < MUCH);
     }
 
     #[test]

@@ -24,6 +24,7 @@ from ._error import (
     MelismaValueError,
 )
 from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
+from ._melisma import Span as span
 from ._melisma import Trace as trace
 from ._melisma import _version
 from ._tensor import MemoryTracker, TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations
@@ -57,6 +58,7 @@ __all__ = [
     "pack",
     "serve",
     "snac",
+    "span",
     "synth",
     "trace",
 ]

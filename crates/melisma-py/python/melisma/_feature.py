@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import numpy
+
 from . import _melisma
 from ._array import value_error
 from ._path import StrPath, path_of
@@ -13,6 +15,10 @@ Value: TypeAlias = float | str | bool | None
 """A value of a preset."""
 Place: TypeAlias = tuple[str | None, int | None, int | str | None]
 """Device, threads and memory limit."""
+TECHNIQUES = ("buffers_in_flight", "segments_per_buffer", "autosize_gpu_batch")
+"""The fields of `Mel` that change how the work is done, never its rows."""
+_ALIASES = {"num_mega_buffers": "buffers_in_flight", "seg_microbatch_segments": "segments_per_buffer"}
+_MOST = {"buffers_in_flight": 1024, "segments_per_buffer": 1 << 20}
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -25,7 +31,10 @@ class Mel:
         segment_hop: Seconds from the start of a row to that of the next; None is `segment`.
         drop_tail: Whether the rest of a file, if it is shorter than a segment, is left out instead of padded.
         values: Values in place of the preset's, by the names of `melisma.mel.keys()`.
-        more: The same by name: `Mel("whisper-80", n_mels=128)`.
+        buffers_in_flight: Buffers of each thread on a GPU, also `num_mega_buffers`; None is 1.
+        segments_per_buffer: Rows of a buffer, also `seg_microbatch_segments`; None derives them from the bytes.
+        autosize_gpu_batch: Whether buffers are sized to fit the free memory of a GPU.
+        more: Values by name: `Mel("whisper-80", n_mels=128)`.
     """
 
     preset: str
@@ -33,6 +42,9 @@ class Mel:
     segment_hop: float | None
     drop_tail: bool
     values: dict[str, Value] = dataclasses.field(hash=False)
+    buffers_in_flight: int | None
+    segments_per_buffer: int | None
+    autosize_gpu_batch: bool
 
     def __init__(
         self,
@@ -42,16 +54,38 @@ class Mel:
         segment_hop: float | None = None,
         drop_tail: bool = False,
         values: Mapping[str, Value] | None = None,
+        buffers_in_flight: int | None = None,
+        segments_per_buffer: int | None = None,
+        autosize_gpu_batch: bool = True,
         **more: Value,
     ) -> None:
         if values is not None and not isinstance(values, Mapping):
             raise value_error(f"values: {type(values).__name__} is not a dict")
+        techniques = {
+            "buffers_in_flight": buffers_in_flight, "segments_per_buffer": segments_per_buffer,
+            "autosize_gpu_batch": autosize_gpu_batch,
+        }
+        for alias in more.keys() & _ALIASES:
+            if techniques[_ALIASES[alias]] is not None:
+                raise value_error(f"`{alias}` and `{_ALIASES[alias]}` are the same", "give one of them")
+            techniques[_ALIASES[alias]] = more.pop(alias)  # type: ignore[assignment]
+        _check_techniques(techniques)
         fields = {
             "preset": preset, "segment": segment, "segment_hop": segment_hop, "drop_tail": drop_tail,
-            "values": {**(values or {}), **more},
+            "values": {**(values or {}), **more}, **techniques,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+
+def _check_techniques(techniques: Mapping[str, Any]) -> None:
+    for name, most in _MOST.items():
+        value = techniques[name]
+        is_whole = isinstance(value, int | numpy.integer) and not isinstance(value, bool)
+        if value is not None and not (is_whole and 1 <= value <= most):
+            raise value_error(f"{name} is {value!r}", f"use a whole number from 1 to {most}")
+    if not isinstance(techniques["autosize_gpu_batch"], bool):
+        raise value_error(f"autosize_gpu_batch is {techniques['autosize_gpu_batch']!r}", "use True or False")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +134,8 @@ def builder(feature: Feature, place: Place) -> _melisma._Builder:
     """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
-        return _melisma._Builder.mel(place, feature.preset, feature.values, segments)
+        techniques = {name: getattr(feature, name) for name in TECHNIQUES}
+        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, techniques)
     texts, table = feature.texts, None
     if texts is not None:
         path_column = None if texts.path_column is None else str(texts.path_column)
@@ -109,7 +144,7 @@ def builder(feature: Feature, place: Place) -> _melisma._Builder:
     return _melisma._Builder.tokens(place, path_of(feature.model), table, measure)
 
 
-_MEL = ("preset", "segment", "segment_hop", "drop_tail")
+_MEL = ("preset", "segment", "segment_hop", "drop_tail", *TECHNIQUES, *_ALIASES)
 _TABLE = {"metadata": "path", "text_column": "text_column", "path_column": "path_column"}
 _TOKENS = ("model", *_TABLE, "verify_audio", "min_snr")
 

@@ -19,6 +19,7 @@ __all__ = [
     "PrecisionScope",
     "Server",
     "Session",
+    "Span",
     "Stream",
     "StreamDecoder",
     "StreamEncoder",
@@ -31,6 +32,7 @@ __all__ = [
     "Transform",
     "Weights",
     "_Builder",
+    "_Cancel",
     "_Inputs",
     "_Score",
     "_audio_read",
@@ -53,7 +55,9 @@ __all__ = [
     "_resample",
     "_stretch",
     "_styles",
+    "_validate",
     "_version",
+    "_voices",
     "_work",
     "serve",
 ]
@@ -249,7 +253,7 @@ class MemoryTracker:
     """What tensors and buffers hold, by named scope."""
 
     def __new__(cls, memory_limit: int | str | None = None) -> Self:
-        """A tracker of its own, under `memory_limit`; `TensorOptimizer.memory` is that of an optimizer."""
+        """A tracker of all that the package holds in this process; `TensorOptimizer.memory` is that of an optimizer."""
     def track(self, name: str = "") -> Track:
         """A scope over memory.
 
@@ -265,11 +269,18 @@ class MemoryTracker:
         Returns:
             The table as text.
         """
+    def get_memory_summary(self) -> str:
+        """The table of everything, as it is now.
+
+        Returns:
+            The table as text.
+        """
     def scopes(self) -> dict[str, dict[str, int]]:
         """The scopes that were left.
 
         Returns:
-            The calls of each by name, and the most bytes held inside of it in host, pinned and device memory.
+            The calls of each by name; the most bytes that the package held inside of it in host, pinned and device
+            memory, and torch's CUDA allocator; and the most by which the process grew.
         """
     @property
     def host_bytes(self) -> int:
@@ -314,6 +325,7 @@ class Transform:
 def _mel_presets() -> dict[str, str]: ...
 def _mel_keys() -> dict[str, str]: ...
 def _populate(frames: _Integers, codebook_size: int) -> tuple[_Integers, _Integers, _Integers]: ...
+def _validate(frames: _Integers, codebook_size: int) -> tuple[bool, bool, bool]: ...
 
 @disjoint_base
 class Codec:
@@ -412,7 +424,10 @@ class _Score:
     def to_midi(self) -> bytes: ...
 
 def _styles() -> dict[str, str]: ...
-def _render(score: _Score, args: dict[str, Any], out: _Array | None) -> _Floats: ...
+def _render(scores: list[_Score], args: dict[str, Any], out: list[_Array] | None) -> list[_Floats]: ...
+def _voices(
+    pitches: npt.NDArray[numpy.float64], velocities: _Floats, args: dict[str, Any], out: _Array | None
+) -> _Floats: ...
 
 @disjoint_base
 class Stream:
@@ -579,7 +594,11 @@ class _Builder:
 
     @staticmethod
     def mel(
-        exec: _ExecArgs, preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+        exec: _ExecArgs,
+        preset: str,
+        values: dict[str, Any],
+        segments: tuple[float, float | None, bool],
+        techniques: dict[str, Any],
     ) -> _Builder:
         """Builds datasets of spectrograms."""
     @staticmethod
@@ -684,6 +703,29 @@ class Trace:
         """
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
+
+@final
+class Span:
+    """A span of the caller, for `with`, in the table and the timeline of `melisma.trace`. Outside of a trace it costs
+    next to nothing.
+
+    Args:
+        name: Its name in the table.
+    """
+
+    def __new__(cls, name: str) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_raised: object) -> None: ...
+
+@final
+class _Cancel:
+    """Cancels a call that another thread makes."""
+
+    def __new__(cls) -> Self: ...
+    def cancel(self) -> None:
+        """Asks the call to end."""
+    def run(self, call: Callable[[], _R]) -> _R:
+        """Makes a call on this thread; cancelled, it ends with `asyncio.CancelledError`."""
 
 @final
 class Server:

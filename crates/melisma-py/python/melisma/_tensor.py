@@ -205,25 +205,22 @@ def _like_input(result: Any, given: Any) -> Any:
 
 
 class MemoryTracker(_melisma.MemoryTracker):
-    """What tensors and buffers hold, by named scope, and the memory of the process.
+    """Memory by named scope, each with its own peak: what this package holds in the process (host, pinned, device), what
+    torch's CUDA allocator holds if torch is imported, and the growth of the process itself, where arrays of numpy and
+    torch on the CPU appear once their pages are touched.
 
     Args:
-        memory_limit: Bytes, or text such as "2GiB"; None for no limit.
+        memory_limit: Bytes, or text such as "2GiB", that the table shows as the limit; None is that of the settings.
 
+    >>> import numpy
     >>> tracker = MemoryTracker()
     >>> with tracker.track("load"):
-    ...     pass
+    ...     loaded = numpy.ones(10_000_000)
+    >>> 70e6 < tracker.scopes()["load"]["resident_growth"] < 90e6
+    True
     >>> "load" in tracker.get_memory_summary()
     True
     """
-
-    def get_memory_summary(self) -> str:
-        """Returns the table of everything, as it is now.
-
-        Returns:
-            The table as text.
-        """
-        return self.summary()
 
 
 class TensorRTOptimizer:

@@ -21,11 +21,12 @@ import numpy
 
 from . import _feature, _melisma, _report
 from ._array import value_error
+from ._async import twin
 from ._feature import Feature, Mel, Table, Tokens
 from ._path import StrPath, path_of
 from ._rows import Dataset, Rows, collate
 
-__all__ = ["Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "build", "collate", "merge", "open"]
+__all__ = ["Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "build", "build_async", "collate", "merge", "open"]
 
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
 Store: TypeAlias = Literal["hdf5", "safetensors", "npy"]
@@ -114,6 +115,9 @@ def build(
         if bar is not None:
             bar.close()
     return Report(**report)
+
+
+build_async = twin(build)
 
 
 def _index_of(shard: tuple[int, int]) -> tuple[int, int]:

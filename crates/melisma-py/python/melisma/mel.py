@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from . import _melisma
 from ._array import ArrayLike, OutT, TorchT, as_numpy, floats, in_order, like, rate, target, value_error
+from ._async import twin
 from ._feature import Value
 from .audio import resample
 
-__all__ = ["Transform", "keys", "presets", "spectrogram"]
+__all__ = ["Transform", "keys", "presets", "spectrogram", "spectrogram_async"]
 
 _TAKEN = (numpy.dtype(numpy.float32), numpy.dtype(numpy.int16))
 """Samples that are used where they are."""
@@ -173,3 +174,6 @@ def spectrogram(
         if rate(sample_rate) != own_rate:
             x = resample(x, sample_rate, own_rate)
     return transform(x, out=out)
+
+
+spectrogram_async = twin(spectrogram)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from . import _melisma
 from ._array import ArrayLike, OutT, as_numpy, mapping, optional, value_error
+from ._async import twin
 from ._dtype import framework_of, from_bytes, out_bytes, to_bytes, torch_name, width
 from ._error import SafetensorError
 from ._path import StrPath, path_of
@@ -41,9 +42,11 @@ __all__ = [
     "compress",
     "decompress",
     "load_file",
+    "load_file_async",
     "load_to_device",
     "safe_open",
     "save_file",
+    "save_file_async",
 ]
 
 Blob: TypeAlias = bytes | bytearray | memoryview
@@ -134,6 +137,10 @@ def load_file(
         kind = framework_of(framework)
         loaded = _melisma.PackFile(path_of(filename)).load(None, _path(base))
         return {name: on_device(from_bytes(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
+
+
+save_file_async = twin(save_file)
+load_file_async = twin(load_file)
 
 
 def compress(array: ArrayLike) -> bytes:

@@ -24,36 +24,13 @@ from typing import Any, Literal, Self, overload
 import numpy
 
 from . import _melisma
-from ._array import (
-    ArrayLike, Floats, Integers, OutT, TorchT, floats, in_order, integers, is_torch, like, as_numpy, rate, value_error, target,
-)
+from ._array import ArrayLike, Floats, Integers, OutT, as_numpy, floats, integers, rate, target, value_error
+from ._async import twin
+from ._populate import Valid, populate, validate
 from ._snac import SNAC, Codes, as_codes
 from .audio import resample
 
-__all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "populate"]
-
-
-@overload
-def populate(frames: TorchT, *, codebook_size: int = 4096) -> tuple[TorchT, TorchT, TorchT]: ...
-@overload
-def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Integers, Integers, Integers]: ...
-def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Any, Any, Any]:
-    """Spreads frames of seven codes over the three levels of a 24 kHz model.
-
-    Args:
-        frames: [n, 7], or codes in a row; those after the last whole frame are left out.
-        codebook_size: Codes are below this.
-
-    Returns:
-        The levels [1, n], [1, 2n] and [1, 4n], torch tensors on its device if `frames` is one.
-    """
-    array = frames if isinstance(frames, numpy.ndarray) and frames.dtype == numpy.int32 else integers(frames)
-    if array.ndim > 1 and array.shape[-1] != 7:
-        raise value_error(f"codes of shape {array.shape} are not supported", "use [n] codes in a row, or frames [n, 7]")
-    if not in_order(array):
-        array = integers(array)
-    levels = _melisma._populate(array, codebook_size)
-    return levels if not is_torch(frames) else (like(frames, levels[0]), like(frames, levels[1]), like(frames, levels[2]))
+__all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "Valid", "populate", "validate"]
 
 
 def _mono(samples: ArrayLike) -> Floats:
@@ -95,6 +72,8 @@ class Decoder(_melisma.Codec):
         samples: Floats = self._decode([as_codes(codes)], noise, target(out))[0]
         return samples if out is None else out
 
+    decode_async = twin(decode)
+
     def decode_batch(self, clips: Iterable[Codes], *, noise: int | None = 0) -> list[Floats]:
         """Decodes several clips together.
 
@@ -106,6 +85,8 @@ class Decoder(_melisma.Codec):
             float32 [samples] for each, the same as those of the clip alone.
         """
         return self._decode([as_codes(codes) for codes in clips], noise, None)
+
+    decode_batch_async = twin(decode_batch)
 
     def stream(
         self, *, noise: int | None = 0, format: Literal["auto", "orpheus", "ids"] = "auto"
@@ -209,6 +190,8 @@ class Encoder(_melisma.Codec):
         """
         return self._encode([self._at_rate(samples, sample_rate)])[0]
 
+    encode_async = twin(encode)
+
     def encode_batch(self, clips: Iterable[ArrayLike], *, sample_rate: int | None = None) -> list[list[Integers]]:
         """Encodes several clips together.
 
@@ -220,6 +203,8 @@ class Encoder(_melisma.Codec):
             The codes of each, as `encode` gives them.
         """
         return self._encode([self._at_rate(samples, sample_rate) for samples in clips])
+
+    encode_batch_async = twin(encode_batch)
 
     def to_text(self, codes: Codes, *, format: Literal["orpheus", "ids"] = "orpheus") -> str:
         """Returns the text of codes, as language models write them.

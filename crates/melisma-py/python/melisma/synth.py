@@ -11,18 +11,27 @@ A score is a `Score`, a dict of the same fields (the JSON of `melisma synth`), o
 >>> piece = synth.compose("focus", seconds=10, seed=7)
 >>> len(piece.notes) > 10
 True
+>>> synth.voices([60, 64, 67], instrument="pluck", seconds=0.5).shape
+(3, 24000)
+>>> [sound.shape for sound in synth.render_all([score, "preset:focus"], seconds=0.5)]
+[(2, 24000), (2, 24000)]
 """
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeAlias, overload
 
 from . import _melisma
-from ._array import ArrayLike, Floats, OutT, rate as checked_rate, value_error, target
+from ._array import ArrayLike, Floats, OutT, rate as checked_rate, target, value_error
+from ._async import twin
 from ._path import StrPath, path_of
+from ._voices import voices
 
-__all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
+__all__ = [
+    "Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render", "render_all", "render_all_async",
+    "render_async", "synthesize_batch", "voices", "voices_async",
+]
 
 
 @dataclasses.dataclass
@@ -199,7 +208,7 @@ def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
     return Score._of(_compose(preset, seconds, seed))
 
 
-def _compose(preset: str, seconds: float, seed: int) -> _melisma._Score:
+def _compose(preset: str, seconds: Any, seed: int) -> _melisma._Score:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
         raise value_error(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
     return _melisma._Score.compose_preset(preset, seed, seconds)
@@ -239,24 +248,91 @@ def render(
     Returns:
         float32 [2, samples], or `out`.
     """
-    hertz = checked_rate(rate, "rate")
-    given = target(out)
+    hertz, given = checked_rate(rate, "rate"), target(out)
     if given is not None:
-        if given.ndim != 2:
-            raise value_error(f"out: shape {given.shape} is not supported", "use [2, samples]")
-        if seconds is not None and round(seconds * hertz) != given.shape[1]:
-            raise value_error(f"out: {given.shape[1]} samples are not {seconds} s", "leave seconds out")
-        seconds = given.shape[1] / hertz
-    if isinstance(score, str):
-        if not score.startswith("preset:"):
-            raise value_error(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
-        seconds = 60.0 if seconds is None else seconds
-        native = _compose(score, seconds, seed)
-    else:
-        native = _native(score)
-    order = {"seconds": seconds, "rate": hertz, "loudness": loudness, "device": device}
-    result = _melisma._render(native, order, given)
+        seconds = _seconds_of(given, "[2, samples]", seconds, hertz)
+    order = {"seconds": [_length(score, seconds)], "rate": hertz, "loudness": loudness, "device": device}
+    result = _melisma._render([_piece(score, seconds, seed)], order, None if given is None else [given])
+    return result[0] if out is None else out
+
+
+_PRESET_SECONDS = 60.0
+
+
+def _seconds_of(out: Any, shape: str, seconds: float | None, hertz: int) -> float:
+    """The length that `out` has, which must be that of `seconds`."""
+    if out.ndim != shape.count(",") + 1:
+        raise value_error(f"out: shape {out.shape} is not supported", f"use {shape}")
+    n_samples = out.shape[-1]
+    if seconds is not None and round(seconds * hertz) != n_samples:
+        raise value_error(f"out: {n_samples} samples are not {seconds} s", "leave seconds out")
+    return float(n_samples / hertz)
+
+
+def _length(score: ScoreLike, seconds: float | None) -> float | None:
+    return _PRESET_SECONDS if isinstance(score, str) and seconds is None else seconds
+
+
+def _piece(score: ScoreLike, seconds: float | None, seed: int) -> _melisma._Score:
+    if not isinstance(score, str):
+        return _native(score)
+    if not score.startswith("preset:"):
+        raise value_error(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
+    return _compose(score, _length(score, seconds), seed)
+
+
+@overload
+def render_all(
+    scores: Iterable[ScoreLike], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    loudness: float | None = -18.0, device: str = "cpu", out: OutT,
+) -> OutT: ...
+@overload
+def render_all(
+    scores: Iterable[ScoreLike], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    loudness: float | None = -18.0, device: str = "cpu", out: None = None,
+) -> list[Floats]: ...
+def render_all(
+    scores: Iterable[ScoreLike],
+    *,
+    seconds: float | None = None,
+    seed: int = 0,
+    rate: int = 48000,
+    loudness: float | None = -18.0,
+    device: str = "cpu",
+    out: ArrayLike | None = None,
+) -> Any:
+    """The samples of many scores, each as `render` gives them; on the CPU a thread for each, on a GPU in one batch.
+
+    Args:
+        scores: What `render` takes, one after the other.
+        seconds: The length of each, as for `render`.
+        seed: Chooses the piece of a preset; the score after it has the next seed.
+        rate: The sample rate in Hz.
+        loudness: As for `render`, of each.
+        device: As for `render`.
+        out: Takes the samples, and says how many there are: an array or a CPU tensor, float32 [n, 2, samples] in C order.
+
+    Returns:
+        float32 [2, samples] for each, or `out`.
+    """
+    if isinstance(scores, str | Mapping | Score):
+        raise value_error(f"{type(scores).__name__} is one score", "use render, or a list of scores")
+    hertz, given, listed = checked_rate(rate, "rate"), target(out), list(scores)
+    if given is not None:
+        seconds = _seconds_of(given, "[n, 2, samples]", seconds, hertz)
+        if len(given) != len(listed):
+            raise value_error(f"out: shape {given.shape} for {len(listed)} scores")
+    lengths = [_length(score, seconds) for score in listed]
+    order = {"seconds": lengths, "rate": hertz, "loudness": loudness, "device": device}
+    pieces = [_piece(score, seconds, seed + index) for index, score in enumerate(listed)]
+    result = _melisma._render(pieces, order, None if given is None else list(given))
     return result if out is None else out
+
+
+render_async = twin(render)
+render_all_async = twin(render_all)
+voices_async = twin(voices)
+synthesize_batch = voices
 
 
 class Stream(_melisma.Stream):

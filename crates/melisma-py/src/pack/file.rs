@@ -41,6 +41,7 @@ pub fn save(
         let mut file = OutputFile::create(&path, Existing::Replace)?;
         let source = Stoppable { source: &source, stop };
         let packed = pack::pack(&source, &mut StoppableSink { sink: &mut file, stop }, &options, &|_| {})?;
+        stop.check()?;
         file.commit()?;
         Ok((packed.source_len, packed.packed_len))
     };

@@ -9,7 +9,7 @@ mod stream;
 
 pub use codec::{Codec, PyCodec};
 pub use encoder::PyStreamEncoder;
-pub use population::populate;
+pub use population::{populate, validate};
 pub use stream::PyStreamDecoder;
 
 use melisma::snac::Noise;

@@ -16,9 +16,7 @@ pub fn populate<'py>(
     frames: PyReadonlyArrayDyn<'py, i32>,
     codebook_size: i32,
 ) -> PyResult<(Level<'py>, Level<'py>, Level<'py>)> {
-    if codebook_size < 1 {
-        return Err(raise(Error::invalid(format!("codebook_size is {codebook_size}; at least 1 is needed"))));
-    }
+    check_size(codebook_size)?;
     let frames = frames.as_slice()?;
     // As fast as a call into the interpreter, so it is not released.
     let library::Populated { levels: [coarse, middle, fine], valid, .. } = library::populate(frames, codebook_size);
@@ -30,6 +28,21 @@ pub fn populate<'py>(
         PyArray1::from_vec(py, codes).reshape([1, n])
     };
     Ok((level(coarse)?, level(middle)?, level(fine)?))
+}
+
+/// Whether all codes of each level are in the codebook.
+#[pyfunction(name = "_validate")]
+pub fn validate(frames: PyReadonlyArrayDyn<'_, i32>, codebook_size: i32) -> PyResult<(bool, bool, bool)> {
+    check_size(codebook_size)?;
+    let [coarse, middle, fine] = library::populate(frames.as_slice()?, codebook_size).valid;
+    Ok((coarse, middle, fine))
+}
+
+fn check_size(codebook_size: i32) -> PyResult<()> {
+    if codebook_size < 1 {
+        return Err(raise(Error::invalid(format!("codebook_size is {codebook_size}; at least 1 is needed"))));
+    }
+    Ok(())
 }
 
 fn outside(frames: &[i32], codebook_size: i32) -> Error {

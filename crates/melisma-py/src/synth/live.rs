@@ -184,7 +184,12 @@ impl Open {
     }
 }
 
-fn named<T: Copy, const N: usize>(name: &str, all: [T; N], of: impl Fn(T) -> &'static str, what: &str) -> Result<T> {
+pub(super) fn named<T: Copy, const N: usize>(
+    name: &str,
+    all: [T; N],
+    of: impl Fn(T) -> &'static str,
+    what: &str,
+) -> Result<T> {
     all.into_iter().find(|one| of(*one) == name).ok_or_else(|| {
         let names: Vec<&str> = all.into_iter().map(of).collect();
         Error::invalid(format!("unknown {what} `{name}`")).with_hint(format!("use {}", names.join(", ")))

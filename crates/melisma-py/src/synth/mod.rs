@@ -4,8 +4,10 @@ mod clips;
 mod live;
 mod performance;
 mod score;
+mod solo;
 
 pub use clips::make_clips;
 pub use live::PyStream;
 pub use performance::render;
 pub use score::{PyScore, styles};
+pub use solo::voices;

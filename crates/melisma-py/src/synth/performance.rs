@@ -1,11 +1,12 @@
-//! A score to samples.
+//! Scores to samples.
 
 use std::sync::Arc;
 
 use melisma::audio::Meter;
 use melisma::config::DeviceRequest;
+use melisma::lock::Mutex;
 use melisma::runtime::device::{Device, Queue};
-use melisma::runtime::memory;
+use melisma::runtime::{memory, thread};
 use melisma::synth::{
     self, BusConfig, Length, MAX_SECONDS, Performance, Recording, Score, Setup, balance, choose_device,
 };
@@ -18,14 +19,17 @@ use crate::audio::fill;
 use crate::error::raise;
 use crate::exec_context::{self, ExecContext};
 use crate::out;
-use crate::signal::Watch;
+use crate::signal::{self, Stop, Watch};
+
+/// Scores whose voices a GPU renders in one go.
+const AT_ONCE: usize = 64;
 
 /// How a score is rendered.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct RenderArgs {
-    /// Until everything is silent if this is None.
-    seconds: Option<f64>,
+    /// Of each score; until everything is silent where this is None.
+    seconds: Vec<Option<f64>>,
     rate: u32,
     /// In LUFS; None leaves the level.
     loudness: Option<f64>,
@@ -33,47 +37,122 @@ pub struct RenderArgs {
     device: String,
 }
 
-/// The samples [2, samples] of `score`, into `out` if the length is known and it is given.
+/// The samples [2, samples] of each score, into those of `out` if its length is known and they are given. A single score
+/// plays on all threads, several on one each; the bits are the same.
 #[pyfunction(name = "_render")]
 pub fn render<'py>(
     py: Python<'py>,
-    score: &Bound<'py, PyScore>,
+    scores: Vec<Bound<'py, PyScore>>,
     args: RenderArgs,
-    out: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let score = &score.get().score;
+    out: Option<Vec<Bound<'py, PyAny>>>,
+) -> PyResult<Vec<Samples<'py>>> {
     let exec = exec_context::shared(py, Some("cpu"))?;
     let exec = exec.get()?;
-    let setup = args.setup().map_err(raise)?;
-    if let Length::Samples(n) = setup.length {
-        let n = usize::try_from(n).unwrap_or(usize::MAX);
-        let array = out::target::<f32, _>(py, out, [2, n])?;
-        let mut target = out::writable(&array)?;
-        let (mut left, mut right) = target.as_slice_mut()?.split_at_mut(n);
-        py.detach(|| {
-            Player::new(&args, score, exec)?
-                .play_at(setup, args.loudness, |now| fill(&mut left, now[0]).and_then(|()| fill(&mut right, now[1])))
-        })?;
-        left.fill(0.0);
-        right.fill(0.0);
-        drop(target);
-        return Ok(array);
+    let setups = args.seconds.iter().map(|&seconds| args.setup(seconds)).collect::<Result<Vec<_>>>().map_err(raise)?;
+    let sized = |(index, setup): (usize, &Setup)| {
+        let Length::Samples(n) = setup.length else { return Ok(None) };
+        let given = out.as_ref().and_then(|out| out.get(index));
+        out::target::<f32, _>(py, given, [2, usize::try_from(n).unwrap_or(usize::MAX)]).map(Some)
+    };
+    let arrays: Vec<Option<Samples<'py>>> = setups.iter().enumerate().map(sized).collect::<PyResult<_>>()?;
+    let mut held: Vec<_> =
+        arrays.iter().map(|array| array.as_ref().map(out::writable).transpose()).collect::<PyResult<_>>()?;
+    let mut parts = Vec::new();
+    for ((score, setup), held) in scores.iter().zip(setups).zip(&mut held) {
+        let sink = match held {
+            None => Sink::Growing([Vec::new(), Vec::new()]),
+            Some(array) => {
+                let samples = array.as_slice_mut()?;
+                let (left, right) = samples.split_at_mut(samples.len() / 2);
+                Sink::Sized([left, right])
+            }
+        };
+        parts.push(Part { score: &score.get().score, setup, sink });
     }
-    let [mut left, right] = py.detach(|| {
-        let mut sides = [Vec::new(), Vec::new()];
-        Player::new(&args, score, exec)?.play_at(setup, args.loudness, |now| {
-            sides.iter_mut().zip(now).try_for_each(|(side, samples)| extend(side, samples))
-        })?;
-        Ok::<_, PyErr>(sides)
-    })?;
-    let n = left.len();
-    py.detach(|| extend(&mut left, &right)).map_err(raise)?;
-    PyArray1::from_vec(py, left).reshape([2, n])
+    play_all(py, &args, exec, &mut parts)?;
+    let ends: Vec<Option<Samples<'py>>> = parts.into_iter().map(|part| part.sink.end(py)).collect::<PyResult<_>>()?;
+    drop(held);
+    Ok(arrays.into_iter().zip(ends).filter_map(|(sized, grown)| sized.or(grown)).collect())
+}
+
+type Samples<'py> = Bound<'py, PyArray2<f32>>;
+
+/// A score, how it is played, and where its samples go.
+struct Part<'a> {
+    score: &'a Score,
+    setup: Setup,
+    sink: Sink<'a>,
+}
+
+enum Sink<'a> {
+    Sized([&'a mut [f32]; 2]),
+    Growing([Vec<f32>; 2]),
+}
+
+impl Sink<'_> {
+    fn take(&mut self, now: [&[f32]; 2]) -> Result<()> {
+        match self {
+            Self::Sized(sides) => sides.iter_mut().zip(now).try_for_each(|(side, now)| fill(side, now)),
+            Self::Growing(sides) => sides.iter_mut().zip(now).try_for_each(|(side, now)| extend(side, now)),
+        }
+    }
+
+    /// Silences what no sample came for; gives a new array where there was none.
+    fn end(self, py: Python<'_>) -> PyResult<Option<Samples<'_>>> {
+        match self {
+            Self::Sized(sides) => {
+                sides.into_iter().for_each(|side| side.fill(0.0));
+                Ok(None)
+            }
+            Self::Growing([mut left, right]) => {
+                let n = left.len();
+                py.detach(|| extend(&mut left, &right)).map_err(raise)?;
+                PyArray1::from_vec(py, left).reshape([2, n]).map(Some)
+            }
+        }
+    }
+}
+
+fn play_all(py: Python<'_>, args: &RenderArgs, exec: &ExecContext, parts: &mut [Part<'_>]) -> PyResult<()> {
+    if let [part] = parts {
+        return py.detach(|| {
+            let mut watch = Watch::new();
+            let played = args.record(std::slice::from_ref(part), exec).and_then(|mut recordings| {
+                let (queue, recording) = (Some(exec.context.queue()), recordings.pop().map(Arc::new));
+                Player { score: part.score, queue, recording, go_on: &mut || watch.ask() }.play_at(args, part)
+            });
+            watch.settle(played)
+        });
+    }
+    let n_threads = exec.config.threads.value.count();
+    let work = |stop: &Stop| -> Result<()> {
+        for parts in parts.chunks_mut(AT_ONCE) {
+            stop.check()?;
+            let n_threads = n_threads.min(parts.len());
+            let mut recordings = args.record(parts, exec)?.into_iter().map(Arc::new);
+            let waiting: Vec<_> = parts.iter_mut().map(|part| (part, recordings.next())).collect();
+            let (waiting, failed) = (Mutex::new(waiting.into_iter()), Mutex::new(Ok(())));
+            let play = || {
+                loop {
+                    let Some((part, recording)) = waiting.lock().next() else { return };
+                    let player = Player { score: part.score, queue: None, recording, go_on: &mut || stop.check() };
+                    if let Err(error) = player.play_at(args, part) {
+                        *failed.lock() = Err(error);
+                        waiting.lock().by_ref().for_each(drop);
+                    }
+                }
+            };
+            thread::team((1..n_threads).map(|_| play), play)?;
+            failed.into_inner()?;
+        }
+        Ok(())
+    };
+    signal::watched(py, work, || Ok(()))
 }
 
 impl RenderArgs {
-    fn setup(&self) -> Result<Setup> {
-        let length = match self.seconds {
+    fn setup(&self, seconds: Option<f64>) -> Result<Setup> {
+        let length = match seconds {
             None => Length::Whole,
             Some(seconds) if seconds > 0.0 && seconds <= MAX_SECONDS => {
                 Length::Samples((seconds * f64::from(self.rate)).round().max(1.0) as u64)
@@ -85,51 +164,40 @@ impl RenderArgs {
         Ok(Setup::new(BusConfig::new(self.rate)).with_length(length))
     }
 
-    /// The voices of `score`, if a GPU renders them.
-    fn record(&self, score: &Score, exec: &ExecContext) -> Result<Option<Arc<Recording>>> {
+    /// The voices of all scores, if a GPU renders them; else nothing.
+    fn record(&self, parts: &[Part<'_>], exec: &ExecContext) -> Result<Vec<Recording>> {
         let request: DeviceRequest = self.device.parse()?;
         if request == DeviceRequest::Cpu {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let take = self.setup()?.take(score);
+        let takes: Vec<_> = parts.iter().map(|part| part.setup.take(part.score)).collect();
         // If the level is measured first, the CPU plays twice.
         let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
-        let work = synth::voice_seconds(take, self.rate).map(|seconds| n_passes * seconds);
+        let seconds = takes.iter().map(|take| synth::voice_seconds(*take, self.rate)).sum::<Result<f64>>();
         let config = &exec.config;
+        let work = seconds.map(|seconds| n_passes * seconds);
         let device = choose_device(request, config.threads.value, exec.context.budget(), work)?.device;
         if matches!(device, Device::Cpu(_)) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let budget = memory::budget(config.memory_limit.value, &device);
-        Ok(synth::record(&device, &budget, self.rate, &[take])?.pop().map(Arc::new))
+        synth::record(&device, &budget, self.rate, &takes)
     }
 }
 
 struct Player<'a> {
     score: &'a Score,
     /// Threads of the CPU, which help while a score plays.
-    queue: &'a Queue,
+    queue: Option<&'a Queue>,
     recording: Option<Arc<Recording>>,
-    watch: Watch,
+    /// Ends the work by an error.
+    go_on: &'a mut dyn FnMut() -> Result<()>,
 }
 
-impl<'a> Player<'a> {
-    fn new(args: &RenderArgs, score: &'a Score, exec: &'a ExecContext) -> PyResult<Self> {
-        let recording = args.record(score, exec).map_err(raise)?;
-        Ok(Self { score, queue: exec.context.queue(), recording, watch: Watch::new() })
-    }
-
-    /// Passes left and right of every block to `take`.
-    fn play_at(
-        mut self,
-        setup: Setup,
-        loudness: Option<f64>,
-        mut take: impl FnMut([&[f32]; 2]) -> Result<()>,
-    ) -> PyResult<()> {
-        let played = self
-            .level(setup, loudness)
-            .and_then(|gain| self.play(setup.with_bus(setup.bus.with_level(gain)), &mut take));
-        self.watch.settle(played)
+impl Player<'_> {
+    fn play_at(mut self, args: &RenderArgs, Part { setup, sink, .. }: &mut Part<'_>) -> Result<()> {
+        let gain = self.level(*setup, args.loudness)?;
+        self.play(setup.with_bus(setup.bus.with_level(gain)), &mut |now| sink.take(now))
     }
 
     fn level(&mut self, setup: Setup, loudness: Option<f64>) -> Result<f32> {
@@ -150,9 +218,9 @@ impl<'a> Player<'a> {
             Some(recording) => Performance::recorded(self.score, setup, Arc::clone(recording))?,
             None => Performance::new(self.score, setup)?,
         };
-        while let Some(block) = performance.next_block(Some(self.queue))? {
+        while let Some(block) = performance.next_block(self.queue)? {
             take([block.left, block.right])?;
-            self.watch.ask()?;
+            (self.go_on)()?;
         }
         Ok(())
     }

@@ -4,12 +4,13 @@ import gc
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy
 import safetensors.torch
 import torch
 
-from melisma import TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations, audio, dataset, mel, optimize, pack, snac, synth
+from melisma import MemoryTracker, TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations, audio, dataset, mel, optimize, pack, snac, synth
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../golden")
 HAS_GPU = torch.cuda.is_available() or "REQUIRE_CUDA" in os.environ
@@ -104,6 +105,44 @@ class Inputs(unittest.TestCase):
             self.assertTrue(torch.equal(found.cpu(), expected))
         with self.assertRaisesRegex(ValueError, "out: numpy cannot share a tensor of torch.float16 on cuda:0"):
             mel.spectrogram(samples, out=torch.zeros(80, 87, dtype=torch.float16, device="cuda"))
+
+    def test_population_stays_on_the_gpu(self):
+        for n in [1, 4, 8, 28]:
+            codes = torch.arange(7 * n, device="cuda", dtype=torch.int32) * 31 % 4096
+            with unittest.mock.patch.object(torch.Tensor, "cpu", side_effect=AssertionError("copied to the host")):
+                levels = snac.populate(codes)
+                self.assertEqual(snac.validate(codes), (True, True, True))
+            for found, expected in zip(levels, snac.populate(codes.cpu()), strict=True):
+                self.assertEqual((found.device.type, found.dtype), ("cuda", torch.int32))
+                self.assertTrue(torch.equal(found.cpu(), expected))
+            codes[-1] = 4096
+            self.assertEqual(snac.validate(codes), (True, True, False))
+            with self.assertRaisesRegex(ValueError, f"frame {n - 1}, slot 6: code 4096"):
+                snac.populate(codes)
+
+    def test_voices_of_the_gpu(self):
+        pitches = torch.tensor([48.0, 60.5, 72.0], device="cuda")
+        rows = synth.voices(pitches, instrument="pad", seconds=0.5)
+        self.assertEqual(rows.device.type, "cuda")
+        expected = synth.voices([48.0, 60.5, 72.0], instrument="pad", seconds=0.5)
+        numpy.testing.assert_allclose(rows.cpu(), expected, atol=1e-5)
+        alone = synth.voices([60.5], instrument="pad", seconds=0.5, device="cuda")
+        numpy.testing.assert_array_equal(alone[0], rows[1].cpu())
+        score = synth.Score(notes=[synth.Note("lead", 0.0, 0.2, 60, 0.8)])
+        for found in synth.render_all([score] * 3, seconds=0.5, device="cuda"):
+            numpy.testing.assert_array_equal(found, synth.render(score, seconds=0.5, device="cuda"))
+
+    def test_memory_of_torch_on_the_gpu(self):
+        tracker = MemoryTracker()
+        torch.zeros(1, device="cuda")
+        before = torch.cuda.memory_allocated()
+        with tracker.track("torch"):
+            torch.zeros(25_000_000, device="cuda")
+        with tracker.track("melisma"):
+            snac.Decoder(device="cuda")
+        scopes = tracker.scopes()
+        self.assertLess(abs(scopes["torch"]["torch_peak"] - before - 100e6), 10e6)
+        self.assertGreater(scopes["melisma"]["device_peak"], 1 << 20)
 
     def test_what_shares_its_memory_by_dlpack(self):
         samples = torch.sin(torch.arange(22_050, device="cuda") / 9)

@@ -10,7 +10,7 @@ import numpy
 import torch
 
 import melisma
-from melisma import Config, MemoryTracker, TensorOptimizer, apply_tensor_optimizations, audio, dataset, mel, pack, snac
+from melisma import Config, MemoryTracker, TensorOptimizer, _populate, apply_tensor_optimizations, audio, dataset, mel, pack, snac, synth
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../golden/snac/tiny24")
 
@@ -73,6 +73,28 @@ class Tensors(unittest.TestCase):
         shared = torch.zeros(80, 87, dtype=torch.float16)
         self.assertIs(mel.spectrogram(samples, out=shared), shared)
         numpy.testing.assert_array_equal(shared, found)
+
+    def test_population_where_the_tensor_is(self):
+        for codes in [torch.arange(30), torch.arange(21, dtype=torch.uint8).reshape(3, 7), torch.zeros(0, dtype=torch.int64)]:
+            valid, whole = _populate._on_device(codes, 4096)
+            self.assertEqual(valid, (True, True, True))
+            for level, expected in enumerate(snac.populate(codes)):
+                self.assertTrue(torch.equal(_populate._level(whole, level), expected))
+        for slot, level in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 1), (5, 2), (6, 2)]:
+            for bad in [4096, -1, 1 << 40]:
+                codes = torch.zeros(14, dtype=torch.int64)
+                codes[7 + slot] = bad
+                self.assertEqual([*_populate._on_device(codes, 4096)[0]], [other != level for other in range(3)])
+
+    def test_voices_and_memory(self):
+        pitches = torch.tensor([60, 64, 67])
+        rows = synth.voices(pitches, seconds=0.1)
+        self.assertEqual((rows.dtype, rows.shape), (torch.float32, (3, 4_800)))
+        numpy.testing.assert_array_equal(rows.sum(dim=0), synth.voices([60, 64, 67], seconds=0.1).sum(axis=0))
+        tracker = MemoryTracker()
+        with tracker.track("torch"):
+            torch.ones(25_000_000)
+        self.assertLess(abs(tracker.scopes()["torch"]["resident_growth"] - 100e6), 10e6)
 
     def test_memory_is_shared_in_both_directions(self):
         samples = torch.sin(torch.arange(22_050) / 9)

@@ -171,7 +171,8 @@ impl Metrics {
             head(&mut text, gauge.name, "gauge", gauge.help);
             let _ = writeln!(text, "melisma_{} {}", gauge.name, gauge.value);
         }
-        head(&mut text, "stage_seconds", "histogram", "Time in each stage.");
+        let help = "Time in each stage; traces call the first two tensor_validation and tensor_population.";
+        head(&mut text, "stage_seconds", "histogram", help);
         for stage in Stage::ALL {
             let label = format!("stage=\"{}\"", stage.name());
             self.stages[stage as usize].write("melisma_stage_seconds", &label, &mut text);

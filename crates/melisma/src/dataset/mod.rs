@@ -51,6 +51,9 @@ pub use store::Kind as StoreKind;
 pub use store::journal;
 pub use store::lines::{LineFormat, Lines, Origin, Repeats};
 pub use store::verify::{Verified, verify};
+#[cfg(any(feature = "bench", feature = "front"))]
+#[doc(hidden)]
+pub use technique::Techniques;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
-pub use technique::{Conversion, Streams, Techniques, Writes};
+pub use technique::{Conversion, Streams, Writes};

@@ -265,18 +265,26 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// The lines below the table.
+    #[doc(hidden)]
+    pub fn footer(&self) -> String {
+        let limit = |space: Space| self.limit[space as usize].map_or_else(|| "none".to_owned(), size::show);
+        let mut text = format!("limit: host and pinned {}, device {}\n", limit(Space::Host), limit(Space::Device));
+        if let Some(bytes) = self.peak_resident_bytes {
+            text += &format!("{}\n", resident_text(bytes));
+        }
+        if let Some((device, bytes)) = &self.device {
+            text += &format!("in use on {device}, as it says: {}\n", size::show(*bytes));
+        }
+        text + "counted: pools, tensors and reservations; not: allocations of foreign code\n"
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.table().text())?;
-        let limit = |space: Space| self.limit[space as usize].map_or_else(|| "none".to_owned(), size::show);
-        writeln!(f, "limit: host and pinned {}, device {}", limit(Space::Host), limit(Space::Device))?;
-        if let Some(bytes) = self.peak_resident_bytes {
-            writeln!(f, "{}", resident_text(bytes))?;
-        }
-        if let Some((device, bytes)) = &self.device {
-            writeln!(f, "in use on {device}, as it says: {}", size::show(*bytes))?;
-        }
-        f.write_str("counted: pools, tensors and reservations; not: allocations of foreign code\n")
+        f.write_str(&self.footer())
     }
 }
 

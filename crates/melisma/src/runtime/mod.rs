@@ -13,6 +13,8 @@ pub mod device;
 #[doc(hidden)]
 pub mod machine;
 pub mod memory;
+#[doc(hidden)]
+pub mod resident;
 mod self_check;
 #[doc(hidden)]
 pub mod thread;

@@ -6,6 +6,7 @@
 //! | phrases, one after the other | [`PhraseRenderer`] |
 //! | notes that arrive live | [`Stream`] |
 //! | many clips in batches | [`BulkRenderer`] |
+//! | single notes, a row each | [`voices`] |
 //! | generated music without end | [`Endless`] |
 //! | training sets of clips with labels | [`Clips`] |
 //!
@@ -51,6 +52,7 @@ mod phrase;
 mod recording;
 mod render;
 mod score;
+mod solo;
 mod stream;
 
 /// Voices as the kernels compute them: what [`BulkRenderer::start_notes`] takes and [`patch::voice`] makes.
@@ -88,4 +90,5 @@ pub use render::{render, render_in};
 pub use score::{Bend, Control, MAX_SECONDS, Note, Score};
 #[doc(hidden)]
 pub use score::{MAX_NOTES, SCHEMA};
+pub use solo::{Solo, voices};
 pub use stream::{Played, Remote, Stream, render_all};

@@ -33,6 +33,17 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Adds a column of numbers at the right, a cell for each row.
+    ///
+    /// # Panics
+    /// If the number of cells differs from the number of rows.
+    pub fn add_column(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<String> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.rows.len(), "a column has one cell per row");
+        self.columns.push((name.to_owned(), Align::Right));
+        self.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+    }
+
     /// The table as text, one line per row, without trailing spaces.
     pub fn text(&self) -> String {
         let heading: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();

@@ -1,5 +1,6 @@
 //! The `tracing` layer.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tracing::{Event as Said, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::caller::CALLER;
 use super::histogram::Histogram;
 use super::span::{ClosedSpan, Fields, Frame, allocate, enter, leave, thread_number};
 use super::{Detail, DeviceSpan, RangeSink};
@@ -26,10 +28,16 @@ const MAX_EVENTS: u64 = 1_000_000;
 const SHARDS: usize = 16;
 /// The row for memory that was allocated outside of any span.
 const NO_SPAN: &str = "(no span)";
+/// Names of callers that get a row of their own on each thread's shard; further ones share a row.
+const MAX_NAMES: usize = 1_000;
+const OTHER_SPANS: &str = "(other spans)";
+
+/// That of a span in the library, or of one that a caller named.
+pub(super) type Name = Cow<'static, str>;
 
 /// One call of a span, for the file.
 pub(super) struct Event {
-    pub name: &'static str,
+    pub name: Name,
     pub thread: u64,
     pub start: u64,
     pub elapsed: u64,
@@ -59,7 +67,7 @@ pub(super) struct Aggregate {
 #[derive(Default)]
 pub(super) struct Shard {
     pub events: Vec<Event>,
-    pub aggregates: HashMap<&'static str, Aggregate>,
+    pub aggregates: HashMap<Name, Aggregate>,
     /// Thread names by number.
     pub threads: BTreeMap<u64, String>,
 }
@@ -77,6 +85,8 @@ pub(super) struct Inner {
     lost_device: AtomicU64,
     pub lanes: Mutex<BTreeMap<String, Vec<Placed>>>,
     ranges: Option<Box<dyn RangeSink>>,
+    /// Callers' spans that were entered and not left, by number.
+    open: Mutex<BTreeMap<u64, String>>,
 }
 
 /// Collects spans from all threads; clones share their data.
@@ -120,6 +130,7 @@ impl Collector {
             lost_device: AtomicU64::new(0),
             lanes: Mutex::default(),
             ranges,
+            open: Mutex::default(),
         }))
     }
 
@@ -199,6 +210,13 @@ impl Collector {
         self.0.kept.load(Relaxed).saturating_sub(self.0.max_events)
     }
 
+    /// The names of callers' spans that are open.
+    pub(super) fn open_spans(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.open.lock().values().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Calls `look` for every shard.
     pub(super) fn each_shard(&self, mut look: impl FnMut(&Shard)) {
         self.0.shards.iter().for_each(|shard| look(&shard.lock()));
@@ -213,7 +231,14 @@ impl Collector {
         let elapsed = now.saturating_sub(left.start);
         let mut shard = self.0.shards[thread as usize % SHARDS].lock();
         shard.threads.entry(thread).or_insert_with(|| thread_name(thread));
-        let aggregate = shard.aggregates.entry(metadata.name()).or_default();
+        let name = match &fields.name {
+            None => Name::Borrowed(metadata.name()),
+            Some(name) if shard.aggregates.len() < MAX_NAMES || shard.aggregates.contains_key(&**name) => {
+                Name::Owned(name.clone())
+            }
+            Some(_) => Name::Borrowed(OTHER_SPANS),
+        };
+        let aggregate = shard.aggregates.entry(name.clone()).or_default();
         aggregate.calls += 1;
         aggregate.own += left.own;
         aggregate.total += elapsed;
@@ -225,7 +250,7 @@ impl Collector {
             if left.allocated > 0 {
                 args.insert("allocated".to_owned(), left.allocated.into());
             }
-            shard.events.push(Event { name: metadata.name(), thread, start: left.start, elapsed, args });
+            shard.events.push(Event { name, thread, start: left.start, elapsed, args });
         }
     }
 }
@@ -239,6 +264,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         if let Some(span) = context.span(id) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
+            if attributes.metadata().target() == CALLER {
+                fields.take_name();
+            }
             span.extensions_mut().insert(fields);
         }
     }
@@ -260,14 +288,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         event.record(&mut fields);
         if !allocate(self.0.number, fields.bytes) {
             let mut shard = self.0.shards[thread_number() as usize % SHARDS].lock();
-            let aggregate = shard.aggregates.entry(NO_SPAN).or_default();
+            let aggregate = shard.aggregates.entry(Name::Borrowed(NO_SPAN)).or_default();
             aggregate.allocated = aggregate.allocated.saturating_add(fields.bytes);
         }
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        if let (Some(ranges), Some(span)) = (&self.0.ranges, context.span(id)) {
-            ranges.push(span.name());
+        if let Some(span) = context.span(id) {
+            let extensions = span.extensions();
+            let named = extensions.get::<Fields>().and_then(|fields| fields.name.as_deref());
+            if let Some(ranges) = &self.0.ranges {
+                ranges.push(named.unwrap_or(span.name()));
+            }
+            if let Some(name) = named {
+                self.0.open.lock().insert(id.into_u64(), name.to_owned());
+            }
         }
         enter(Frame { collector: self.0.number, span: id.into_u64(), start: self.now(), children: 0, allocated: 0 });
     }
@@ -281,6 +316,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let Some(span) = context.span(id) else { return };
         let extensions = span.extensions();
         let none = Fields::default();
-        self.record(span.metadata(), now, left, extensions.get::<Fields>().unwrap_or(&none));
+        let fields = extensions.get::<Fields>().unwrap_or(&none);
+        if fields.name.is_some() {
+            self.0.open.lock().remove(&id.into_u64());
+        }
+        self.record(span.metadata(), now, left, fields);
     }
 }

@@ -22,6 +22,7 @@
 // attached, so the two cannot disagree.
 
 mod busy;
+mod caller;
 #[cfg(feature = "trace")]
 mod chrome;
 #[cfg(feature = "trace")]
@@ -38,6 +39,8 @@ mod turn;
 
 #[doc(hidden)]
 pub use busy::Busy;
+#[doc(hidden)]
+pub use caller::CallerSpan;
 #[cfg(feature = "trace")]
 pub use collector::Collector;
 #[doc(hidden)]

@@ -69,6 +69,8 @@ pub struct Report {
     pub dropped: u64,
     /// Device spans that are missing both here and from the file.
     pub lost_device: u64,
+    /// Spans of callers that are still open and therefore missing here.
+    pub open_spans: Vec<String>,
 }
 
 impl Collector {
@@ -79,7 +81,7 @@ impl Collector {
         let mut aggregates: BTreeMap<String, Aggregate> = BTreeMap::new();
         self.each_shard(|shard| {
             for (name, part) in &shard.aggregates {
-                let whole = aggregates.entry((*name).to_owned()).or_default();
+                let whole = aggregates.entry(name.clone().into_owned()).or_default();
                 whole.calls += part.calls;
                 whole.own += part.own;
                 whole.total += part.total;
@@ -109,6 +111,7 @@ impl Collector {
             loads,
             dropped: self.dropped(),
             lost_device: self.lost_device(),
+            open_spans: self.open_spans(),
         }
     }
 }
@@ -206,6 +209,9 @@ impl Report {
             text +=
                 &format!("{} device spans were too many to store: device times are lower bounds\n", self.lost_device);
         }
+        if !self.open_spans.is_empty() {
+            text += &format!("spans that were not closed, and are not counted: {}\n", self.open_spans.join(", "));
+        }
         let wall = duration::show(Duration::from_secs_f64(self.wall_seconds));
         text + &self.loads.iter().map(|load| load.line(&wall)).collect::<String>()
     }
@@ -223,6 +229,7 @@ impl Report {
             "loads": self.loads,
             "dropped_spans": self.dropped,
             "lost_device_spans": self.lost_device,
+            "open_spans": self.open_spans,
         })
     }
 }

@@ -13,11 +13,20 @@ const MAX_TEXT: usize = 256;
 /// The fields of a span; `bytes` is also summed in the table.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
+    /// Of a span that a caller named.
+    pub name: Option<String>,
     pub bytes: u64,
     pub args: Map<String, Value>,
 }
 
 impl Fields {
+    /// Makes the field `name` the name of the span.
+    pub(super) fn take_name(&mut self) {
+        if let Some(Value::String(name)) = self.args.remove("name") {
+            self.name = Some(name);
+        }
+    }
+
     fn put(&mut self, field: &Field, value: Value) {
         self.args.insert(field.name().to_owned(), value);
     }

@@ -227,3 +227,37 @@ fn a_row_adds_up_all_threads() {
     let part = report.rows.iter().find(|row| row.name == "part").unwrap();
     assert_eq!((part.calls, part.bytes), (3, 24));
 }
+
+#[test]
+fn spans_of_callers_stand_beside_those_of_the_library() {
+    let collector = Collector::new();
+    collect(&collector, || {
+        let chord = CallerSpan::enter("chord rendering");
+        drop(info_span!("inner").entered());
+        chord.leave();
+        CallerSpan::enter("chord rendering").leave();
+        // Dropped, not left.
+        drop(CallerSpan::enter("forgotten"));
+        CallerSpan::enter(&"x".repeat(1000)).leave();
+    });
+    let report = collector.report();
+    let row = |name: &str| report.rows.iter().find(|row| row.name == name);
+    let (chord, inner) = (row("chord rendering").unwrap(), row("inner").unwrap());
+    assert_eq!((chord.calls, inner.calls), (2, 1));
+    assert!((chord.total_seconds - chord.self_seconds - inner.total_seconds).abs() < 1e-9);
+    assert!(row("span").is_none() && row("forgotten").is_none() && row(&"x".repeat(256)).is_some());
+    assert_eq!(report.open_spans, ["forgotten"]);
+    assert!(report.text(Sort::Name, 9).contains("spans that were not closed, and are not counted: forgotten\n"));
+    assert_eq!(report.json(Sort::Name, 9)["open_spans"], serde_json::json!(["forgotten"]));
+    assert_eq!(chrome(&collector).iter().filter(|event| event["name"] == "chord rendering").count(), 2);
+}
+
+#[test]
+fn callers_cannot_fill_the_table() {
+    let collector = Collector::new();
+    collect(&collector, || (0..3000).for_each(|i| CallerSpan::enter(&format!("step {i}")).leave()));
+    let report = collector.report();
+    assert!(report.rows.len() <= 1001, "{}", report.rows.len());
+    assert_eq!(report.rows.iter().map(|row| row.calls).sum::<u64>(), 3000);
+    assert!(report.rows.iter().any(|row| row.name == "(other spans)"));
+}

@@ -6,7 +6,7 @@ use melisma::synth::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, Reverb
 use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Bus, BusConfig, Buses, Capture, Clips, Composer, Cost, Endless, Engine,
     EngineConfig, Event, Instrument, Length, Level, Note, Parameter, Performance, Phrase, PhraseRenderer, STYLES,
-    Score, Setup, Stream, Style, Take, balance, choose_device, compose, record, voice_seconds,
+    Score, Setup, Solo, Stream, Style, Take, balance, choose_device, compose, record, voice_seconds, voices,
 };
 use melisma::{Budget, Device, Error};
 
@@ -193,6 +193,11 @@ fn phrases_and_batches() {
     each!(calls, "BulkRenderer::new", n_mixes in COUNTS, seconds in FLOATS, sample_rate in RATES => {
         let mut renderer = BulkRenderer::new(&device, &budget, BulkConfig::new(n_mixes, seconds, sample_rate))?;
         renderer.render(&[Phrase { seconds, ..Phrase::default() }]).map(<[f32]>::len)
+    });
+    let context = melisma::Context::cpu().unwrap();
+    each!(calls, "voices", pitch in FLOATS, duration in FLOATS, rate in RATES => {
+        let solo = Solo { instrument: Instrument::Pad, pitch, velocity: float(duration), duration };
+        voices(&context, (&[solo; 3], rate), &mut [0.0; 30], &mut || Ok(()))
     });
     each!(calls, "Phrase::place", at in PLACES, rate in RATES, onset in FLOATS => {
         use melisma::synth::{Chord, Kick, Melody, Swell};

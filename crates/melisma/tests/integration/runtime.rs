@@ -5,7 +5,7 @@ use melisma::runtime::Pool;
 use melisma::runtime::device::{self, DeviceRequest};
 use melisma::runtime::memory::{self, MemoryTracker, Space};
 use melisma::trace::{Collector, Sort};
-use melisma::{ErrorKind, convert};
+use melisma::{ErrorKind, convert, snac};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn config<const N: usize>(variables: [(&str, &str); N]) -> Config {
@@ -40,6 +40,29 @@ fn kernels_show_up_in_the_table_and_the_file() {
     let file: serde_json::Value = serde_json::from_slice(&file).unwrap();
     let event = file["traceEvents"].as_array().unwrap().iter().find(|event| event["name"] == "convert").unwrap();
     assert!(event["args"]["shape"].is_string() && event["args"]["bytes"].is_u64(), "{event}");
+}
+
+/// Documents, dashboards and the metrics of the server know these names.
+#[test]
+fn the_stages_of_a_stream_of_tokens_have_their_names() {
+    let device = device::select(DeviceRequest::Cpu, melisma::config::Threads::Count(1)).unwrap();
+    let budget = melisma::Budget::unlimited();
+    let model = snac::Model::mini24().unwrap();
+    let collector = Collector::new();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(collector.clone()), || {
+        let queue = device.queue(&budget).unwrap();
+        let mut engine = snac::Engine::new(&model, &queue, &budget, snac::EngineOptions::new(1)).unwrap();
+        let stream = engine.open(snac::Noise::Off).unwrap();
+        let mut reader = snac::tokens::Reader::new(snac::tokens::Format::Ids, model.config()).unwrap();
+        let ids: Vec<String> = (0..14).map(|slot| (128_266 + (slot % 7) * 4096).to_string()).collect();
+        let codes = reader.push(format!("{} ", ids.join(" ")).as_bytes()).unwrap();
+        assert_eq!(codes.frames().len(), 2);
+        engine.push(stream, codes.frames()).unwrap();
+    });
+    let report = collector.report();
+    for name in ["tensor_allocation", "tensor_validation", "tensor_population"] {
+        assert_eq!(report.rows.iter().find(|row| row.name == name).map(|row| row.calls), Some(1), "{name}");
+    }
 }
 
 #[test]

@@ -9,8 +9,9 @@ use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
     Action, Bend, Bus, BusConfig, Buses, Control, Engine, EngineConfig, Event, Instrument, Length, Note, Parameter,
-    Performance, Score, Setup, Style, Take, balance, compose, record, voice_seconds,
+    Performance, Score, Setup, Solo, Style, Take, balance, compose, record, voice_seconds, voices,
 };
+use melisma::{Context, Error};
 
 use crate::gpu;
 
@@ -98,6 +99,94 @@ fn recordings_sound_as_what_is_played_on_the_cpu() {
 fn recordings_sound_as_what_is_played_on_cuda() {
     let Some(device) = gpu::find() else { return };
     recordings_sound_as_what_is_played(&device, gpu::cases(4.5, 64.0));
+}
+
+/// Notes of every instrument, on keys and between them.
+fn solos() -> Vec<Solo> {
+    let solo = |(index, instrument)| Solo {
+        instrument,
+        pitch: 40.0 + 3.25 * index as f64,
+        velocity: 0.3 + 0.1 * index as f32,
+        duration: 0.05 * index as f64,
+    };
+    Instrument::ALL.into_iter().enumerate().map(solo).collect()
+}
+
+/// Left and right of an engine that plays a single note.
+fn alone(solo: Solo, n_samples: usize) -> [Vec<f32>; 2] {
+    let Solo { instrument, pitch, velocity, duration } = solo;
+    let mut engine = Engine::new(EngineConfig::default().with_sample_rate(RATE)).unwrap();
+    let (key, semitones) = (pitch.round(), (pitch - pitch.round()) as f32);
+    let start = Action::Start { note: 0, instrument, channel: 0, key: key as u8, velocity, pan: 0.0 };
+    let release = ((duration * f64::from(RATE)).round() as u64).max(1);
+    let events = [(0, Action::Bend { channel: 0, semitones }), (0, start), (release, Action::Release { note: 0 })];
+    events.into_iter().for_each(|(at, action)| engine.push(Event { at, action }).unwrap());
+    let mut sides = [vec![0.0; n_samples], vec![0.0; n_samples]];
+    let [left, right] = &mut sides;
+    engine.render(left, right);
+    sides
+}
+
+fn rows(context: &Context, solos: &[Solo], n_samples: usize) -> Vec<f32> {
+    let mut rows = vec![f32::NAN; solos.len() * n_samples];
+    voices(context, (solos, RATE), &mut rows, &mut || Ok(())).unwrap();
+    rows
+}
+
+#[test]
+fn a_row_is_the_note_alone() {
+    let n_samples = 12_345;
+    let context = Context::builder().with_device(DeviceRequest::Cpu).with_threads(2).build().unwrap();
+    let found = rows(&context, &solos(), n_samples);
+    for (solo, row) in solos().into_iter().zip(found.chunks(n_samples)) {
+        let [left, right] = alone(solo, n_samples);
+        assert!(row == left && row == right, "{solo:?}");
+        assert!(row.iter().any(|sample| sample.abs() > 1e-3), "{solo:?}");
+    }
+}
+
+#[test]
+fn rows_do_not_depend_on_the_others() {
+    rows_do_not_depend(&Context::cpu().unwrap(), 700, 0.0);
+}
+
+#[test]
+fn rows_do_not_depend_on_the_others_on_cuda() {
+    let Some(device) = gpu::find() else { return };
+    rows_do_not_depend(&Context::on(device, Budget::unlimited()).unwrap(), gpu::cases(9, 700), 1e-5);
+}
+
+/// `n` rows are several batches where there are many; `error` is the distance from the CPU.
+fn rows_do_not_depend(context: &Context, n: usize, error: f32) {
+    let n_samples = if n > 100 { 24_000 } else { 1_000 };
+    let many: Vec<Solo> = solos().into_iter().cycle().take(n).collect();
+    let found = rows(context, &many, n_samples);
+    for index in [0, 3, n - 1] {
+        let row = &found[index * n_samples..][..n_samples];
+        assert!(rows(context, &many[index..=index], n_samples) == row, "row {index}");
+        let [left, _] = alone(many[index], n_samples);
+        assert!(row.iter().zip(&left).all(|(row, left)| (row - left).abs() <= error), "row {index}");
+    }
+}
+
+#[test]
+fn voices_that_cannot_be_rendered_are_named() {
+    let context = Context::cpu().unwrap();
+    let good = solos()[1];
+    let render = |solo: Solo, rate: u32, out: &mut [f32]| {
+        voices(&context, (&[good, solo], rate), out, &mut || Ok(())).map_err(|error| error.to_string())
+    };
+    let refused = |what: &str| Err(format!("voice 1: the {what} is allowed"));
+    let out = &mut [0.0; 20];
+    assert_eq!(render(Solo { pitch: 127.5, ..good }, RATE, out), refused("pitch is 127.5; 0 to 127"));
+    assert_eq!(render(Solo { pitch: f64::NAN, ..good }, RATE, out), refused("pitch is NaN; 0 to 127"));
+    assert_eq!(render(Solo { velocity: -1.0, ..good }, RATE, out), refused("velocity is -1; 0 to 1"));
+    assert_eq!(render(Solo { duration: 1e6, ..good }, RATE, out), refused("duration is 1000000; 0 to 86400"));
+    assert!(render(good, 7_999, out).unwrap_err().contains("sample_rate is 7999"));
+    assert!(render(good, RATE, &mut [0.0; 21]).unwrap_err().contains("21 samples are not 2 equal rows"));
+    voices(&context, (&[], RATE), &mut [], &mut || Ok(())).unwrap();
+    let stopped = voices(&context, (&[good], RATE), out, &mut || Err(Error::invalid("stop")));
+    assert_eq!(stopped.unwrap_err().to_string(), "stop");
 }
 
 #[test]

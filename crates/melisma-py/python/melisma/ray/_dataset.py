@@ -56,7 +56,9 @@ class Build:
         """Lists the files once, for all workers and all later calls. Shards that were damaged are made again."""
         if self.folder.read("merged.json") is not None and not os.path.exists(self.output):
             self.folder.empty()
-        settings = {"feature": type(self.feature).__name__, **dataclasses.asdict(self.feature)}
+        fields = dataclasses.asdict(self.feature)
+        kept = {name: value for name, value in fields.items() if name not in _feature.TECHNIQUES}
+        settings = {"feature": type(self.feature).__name__, **kept}
         asked = {"inputs": self.inputs, "store": self.store, "settings": settings, "memory_limit": self.memory_limit}
         job = self.folder.begin(asked, [self.output], partial(self._plan, n_workers), self.overwrite)
         _shards.check(self.folder, job, self.shards, job["files"])

@@ -189,8 +189,9 @@ impl<C: Chain> Batch<C> {
         slot * self.sizes.slot_len..(slot + 1) * self.sizes.slot_len
     }
 
-    /// Puts a slot at the start of a stream.
+    /// Puts a slot at the start of a stream: all memory that the stream takes, which the engine holds already.
     pub(super) fn clear(&mut self, slot: usize) -> Result<()> {
+        let _span = tracing::info_span!("tensor_allocation").entered();
         let range = self.floats(slot);
         self.queue.copy(self.zeros.view()?, self.shared.lock().arena.view_mut::<f32>()?.range(range)?)
     }

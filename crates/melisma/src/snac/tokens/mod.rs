@@ -131,7 +131,7 @@ impl Reader {
     /// # Errors
     /// `Unsupported` when a list of codes passes 256 MiB, or the format found does not fit the model.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Codes> {
-        let _span = tracing::info_span!("token_validation", bytes = bytes.len() as u64).entered();
+        let _span = tracing::info_span!("tensor_validation", bytes = bytes.len() as u64).entered();
         let mut frames = Vec::new();
         self.read(bytes, &mut frames)?;
         Ok(Codes::valid(&self.config, frames))
@@ -168,7 +168,7 @@ impl Reader {
     /// # Errors
     /// `Corrupt` or `Truncated` when a list of codes is malformed; `Unsupported` as for [`Reader::push`].
     pub fn finish(&mut self) -> Result<Codes> {
-        let _span = tracing::info_span!("token_validation").entered();
+        let _span = tracing::info_span!("tensor_validation").entered();
         let mut frames = Vec::new();
         self.end(&mut frames)?;
         Ok(Codes::valid(&self.config, frames))

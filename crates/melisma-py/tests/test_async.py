@@ -1,0 +1,161 @@
+"""Twins for `await`: the same results, and a cancelled task ends the work."""
+
+import asyncio
+import gc
+import os
+import tempfile
+import time
+import unittest
+
+import numpy
+
+import melisma
+import test_tensor  # It clears the environment.
+from melisma import audio, dataset, mel, pack, snac, synth
+
+PROMISED_S = 5.0
+"""Ten times what it takes on a busy machine."""
+N_CALLS = 10_000
+
+
+def frames(n):
+    return numpy.random.default_rng(0).integers(0, 4096, (n, 7), dtype="i4")
+
+
+class Tasks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def test_twins_give_what_their_calls_give(self):
+        decoder, encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
+        samples, weights = numpy.sin(numpy.arange(24_000, dtype="f4") / 9), {"w": numpy.arange(600, dtype="f4")}
+        audio.write(self.path("a.wav"), samples, 22_050)
+
+        async def work():
+            sounds = await asyncio.gather(
+                synth.render_async("preset:focus", seconds=0.1), synth.voices_async([60, 64], seconds=0.1),
+                decoder.decode_async(frames(3)), mel.spectrogram_async(samples), synth.render_all_async(["preset:focus"], seconds=0.1),
+                encoder.encode_async(samples), decoder.decode_batch_async([frames(1)]), encoder.encode_batch_async([samples]),
+            )
+            sizes = await pack.save_file_async(weights, self.path("w.safetensors"))
+            report = await dataset.build_async(self.path("a.wav"), self.path("a.h5"), dataset.Mel(segment=0.5), progress=False)
+            return sounds, sizes, report, await pack.load_file_async(self.path("w.safetensors"), "np")
+
+        (piece, rows, decoded, spectrogram, pieces, codes, clips, encoded), sizes, report, loaded = asyncio.run(work())
+        for found, expected in [
+            (piece, synth.render("preset:focus", seconds=0.1)), (rows, synth.voices([60, 64], seconds=0.1)),
+            (decoded, decoder.decode(frames(3))), (spectrogram, mel.spectrogram(samples)), (pieces[0], piece),
+            (clips[0], decoder.decode(frames(1))), (codes[2], encoder.encode(samples)[2]), (encoded[0][1], codes[1]),
+            (loaded["w"], weights["w"]),
+        ]:
+            numpy.testing.assert_array_equal(found, expected)
+        self.assertEqual((sizes.source_bytes > 2_400, report.rows), (True, 3))
+        self.assertEqual(synth.render_async.__name__, "render_async")
+        self.assertIn("`render`, on a thread", synth.render_async.__doc__)
+
+    def cancelled(self, start, after=0.2):
+        """Cancels what `start` begins, once it runs."""
+
+        async def work():
+            task = asyncio.ensure_future(start())
+            await asyncio.sleep(after)
+            if task.done():
+                return None
+            task.cancel()
+            begun = time.monotonic()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertTrue(task.cancelled())
+            return time.monotonic() - begun
+
+        waited = asyncio.run(work())
+        if waited is None:
+            self.assertGreater(after, 1e-3, "it ends before it can be cancelled")
+            return self.cancelled(start, after / 4)
+        self.assertLess(waited, PROMISED_S)
+
+    def test_a_cancelled_task_ends_the_work(self):
+        decoder, encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
+        hour = numpy.zeros(24_000 * 3_600, "f4")
+        self.cancelled(lambda: decoder.decode_async(frames(100_000)))
+        self.cancelled(lambda: encoder.encode_async(hour))
+        self.cancelled(lambda: mel.spectrogram_async(hour[: 24_000 * 60], n_fft=4_096, hop_length=1, n_mels=10))
+        self.cancelled(lambda: synth.render_async("preset:focus", seconds=7_200))
+        self.cancelled(lambda: synth.render_all_async(["preset:focus"] * 4, seconds=7_200))
+        self.cancelled(lambda: synth.voices_async(numpy.full(20_000, 60), instrument="pad", seconds=1))
+        self.assertEqual(decoder.decode(frames(1)).size, 2_048)
+
+    def test_no_file_is_left_under_its_name(self):
+        numbers = numpy.random.default_rng(0).standard_normal(64 << 20, dtype="f4")
+        path = self.path("w.safetensors")
+        self.cancelled(lambda: pack.save_file_async({"w": numbers}, path))
+        self.assertEqual(os.listdir(self.folder), [])
+        audio.write(self.path("long.wav"), numpy.zeros(22_050 * 300, "i2"), 22_050)
+        feature = dataset.Mel(segment=1.0, segment_hop=0.002)
+        built = self.path("x.h5")
+        self.cancelled(lambda: dataset.build_async(self.path("long.wav"), built, feature, progress=False), after=0.5)
+        self.assertFalse(os.path.exists(built))
+        self.assertTrue(os.path.exists(built + ".partial"))
+
+    def test_a_deadline_and_errors_pass_through(self):
+        async def late():
+            async with asyncio.timeout(0.1):
+                await synth.render_async("preset:focus", seconds=7_200)
+
+        with self.assertRaises(TimeoutError):
+            asyncio.run(late())
+        with self.assertRaisesRegex(ValueError, "unknown preset `loud`"):
+            asyncio.run(synth.render_async("preset:loud"))
+        with self.assertRaisesRegex(OSError, "none.safetensors"):
+            asyncio.run(pack.load_file_async(self.path("none.safetensors")))
+        with self.assertRaises(TypeError):
+            asyncio.run(synth.render_async())
+        # A call on the same thread afterwards is not cancelled.
+        self.assertEqual(asyncio.run(synth.voices_async([60], seconds=0.1)).shape, (1, 4_800))
+
+
+class Growth(unittest.TestCase):
+    def test_ten_thousand_calls_leave_nothing_behind(self):
+        if not os.path.exists("/proc/self/statm"):
+            self.skipTest("the system does not tell the memory of a process")
+        decoder, stream = snac.Decoder(device="cpu"), synth.Stream(rate=16_000)
+        codes, samples, score = frames(1), numpy.zeros(800, "f4"), {"notes": []}
+        rows, tracker = numpy.empty((2, 80), "f4"), melisma.MemoryTracker()
+
+        def traced():
+            with melisma.trace(), melisma.span("work"):
+                pass
+
+        def tracked():
+            with tracker.track("work"):
+                pass
+
+        calls = [
+            lambda: snac.populate(codes), lambda: snac.validate(codes), lambda: decoder.decode(codes),
+            lambda: mel.spectrogram(samples), lambda: synth.voices([60, 64], rate=16_000, out=rows),
+            lambda: synth.render(score, seconds=0.01, rate=16_000), lambda: stream.read(16),
+            lambda: pack.decompress(pack.compress(samples)), traced, tracked,
+        ]
+        loop = asyncio.new_event_loop()
+        self.addCleanup(loop.close)
+        self.addCleanup(lambda: loop.run_until_complete(loop.shutdown_default_executor()))
+        calls.append(lambda: loop.run_until_complete(mel.spectrogram_async(samples)))
+
+        def run(n):
+            for index in range(n):
+                calls[index % len(calls)]()
+            gc.collect()
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        before = run(N_CALLS // 10)
+        self.assertLess(run(N_CALLS) - before, 16 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
