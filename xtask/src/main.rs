@@ -9,6 +9,7 @@ mod executable;
 mod front;
 mod golden;
 mod process;
+#[allow(dead_code, reason = "the library uses all of it")]
 #[path = "../../crates/melisma/src/text/table.rs"]
 mod table;
 mod toolchain;

@@ -55,9 +55,12 @@ pub struct How {
 impl From<How> for Techniques {
     fn from(how: How) -> Self {
         let own = Self::default();
-        own.with_buffers_in_flight(how.buffers_in_flight.unwrap_or(own.buffers_in_flight))
-            .with_segments_per_buffer(how.segments_per_buffer)
-            .with_autosize_gpu_batch(how.autosize_gpu_batch)
+        Self {
+            buffers_in_flight: how.buffers_in_flight.unwrap_or(own.buffers_in_flight),
+            segments_per_buffer: how.segments_per_buffer,
+            autosize_gpu_batch: how.autosize_gpu_batch,
+            ..own
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
         /// Threads that read and write, 1 to 1024. On the CPU they also compute.
         pub fn with_threads(threads: usize);
         /// How the work is done; the values do not depend on it.
-        #[cfg(feature = "bench")]
+        #[cfg(any(feature = "bench", feature = "front"))]
         #[doc(hidden)]
         pub fn with_techniques(techniques: Techniques);
     }
