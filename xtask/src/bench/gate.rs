@@ -1,6 +1,6 @@
 //! The gate for speed: a few rows beside peers that need numpy alone, held against this machine's record.
 //!
-//! A ratio is lost if it fell by more than [`LOSS`](super::LOSS) beyond the spread of both measurements. On a machine
+//! A ratio is lost if it fell by more than [`LOSS`] beyond the spread of both measurements. On a machine
 //! without a record there is nothing to compare with.
 
 use super::ratio::{Change, changes};
