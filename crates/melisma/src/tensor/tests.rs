@@ -322,7 +322,10 @@ fn slices_are_changed_like_tensors() {
             check::<half::bf16>(&optimizer, operation);
         }
         let error = optimizer.combine_slices(Operation::Add, &mut [1.0f32], Values::Each(&[])).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidArgument, "1 and 0 elements"));
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::InvalidArgument, "the slices differ in length: 1 and 0 elements")
+        );
     }
     let limited = seed([("chunk_size: 512 ", "chunk_size: auto ")], &[("memory_limit", "1MiB")]);
     let (mut y, x) = (vec![f16::ONE; 1 << 18], vec![f16::ONE; 1 << 18]);

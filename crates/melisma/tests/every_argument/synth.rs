@@ -90,6 +90,7 @@ fn engines_streams_and_captures() {
         sides(|_, _| ());
         engine.render(&mut [0.0; 70], &mut [0.0; 3]);
         engine.render_on(&queue, &mut [0.0; 3], &mut [0.0; 70]);
+        engine.render_singly(&mut [0.0; 3], &mut [0.0; 70]);
         Ok::<_, Error>(())
     });
     each!(calls, "Engine::push", at in PLACES, key in [0, 127, 128, 255], value in FLOATS => {

@@ -155,7 +155,7 @@ fn scores_and_setups_out_of_range_are_refused() {
     ] {
         assert!(Performance::new(&score(bad), setup(48_000)).is_err(), "{bad:?}");
     }
-    assert!(Performance::new(&Score::default(), setup(48_000)).is_err(), "a tempo of 0");
+    assert!(Performance::new(&Score { tempo: 0.0, ..Score::default() }, setup(48_000)).is_err(), "a tempo of 0");
     for sample_rate in [0, 1, u32::MAX] {
         assert!(Performance::new(&score(note), setup(sample_rate)).is_err(), "{sample_rate} Hz");
     }
