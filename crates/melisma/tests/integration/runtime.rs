@@ -60,8 +60,9 @@ fn the_stages_of_a_stream_of_tokens_have_their_names() {
         engine.push(stream, codes.frames()).unwrap();
     });
     let report = collector.report();
-    for name in ["tensor_allocation", "tensor_validation", "tensor_population"] {
-        assert_eq!(report.rows.iter().find(|row| row.name == name).map(|row| row.calls), Some(1), "{name}");
+    // The engine makes a step of its own before the first frame.
+    for (name, calls) in [("tensor_allocation", 1), ("tensor_validation", 1), ("tensor_population", 2)] {
+        assert_eq!(report.rows.iter().find(|row| row.name == name).map(|row| row.calls), Some(calls), "{name}");
     }
 }
 

@@ -107,7 +107,7 @@ fn solos() -> Vec<Solo> {
         instrument,
         pitch: 40.0 + 3.25 * index as f64,
         velocity: 0.3 + 0.1 * index as f32,
-        duration: 0.05 * index as f64,
+        duration: 0.05 * (index + 1) as f64,
     };
     Instrument::ALL.into_iter().enumerate().map(solo).collect()
 }
