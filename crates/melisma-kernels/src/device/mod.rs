@@ -95,7 +95,7 @@ mod tests {
                 assert!(probe.gpus.is_err() || probe.gpus.is_ok_and(|gpus| gpus.is_empty()));
             }
         }
-        assert_eq!(probe.libraries.len(), 4);
+        assert_eq!(probe.libraries.len(), 5);
         nvtx::push("range");
         nvtx::pop();
     }
