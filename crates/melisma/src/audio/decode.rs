@@ -24,7 +24,7 @@ use super::Channel;
 use super::check::{self, Format, Watch};
 use super::clipping::Clipping;
 use super::edit::{Edits, too_short};
-use super::file::open_regular;
+use super::file::{needs_file, open_regular};
 use super::wav::MAX_SAMPLE_RATE;
 use crate::{Error, Result};
 
@@ -367,9 +367,4 @@ fn failed(error: Symphonia) -> Error {
         Symphonia::Unsupported(what) => Error::unsupported(what),
         error => Error::corrupt(error.to_string()),
     }
-}
-
-/// The error for a pipe of a format whose index may follow its audio.
-pub(super) fn needs_file() -> Error {
-    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
 }

@@ -23,3 +23,8 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         false => Err(Error::unsupported("this is not a regular file").with_hint(EXPECTED)),
     }
 }
+
+/// The error for a pipe of a format whose index may follow its audio.
+pub(super) fn needs_file() -> Error {
+    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
+}

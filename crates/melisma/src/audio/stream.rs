@@ -8,7 +8,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::clipping::Clipping;
-use super::decode::{Decoder, needs_file};
+use super::decode::Decoder;
+use super::file::needs_file;
 use super::resample::{Ratio, Running};
 use super::source::{Origin, check_finite};
 use super::wav;

@@ -289,7 +289,10 @@ fn layers_come_back_as_they_were() {
         assert!(pack::decompress(&compressed[..at], &UNLIMITED).is_err());
     }
     assert!(
-        pack::decompress(&packed(&all_sorts(), &options()), &UNLIMITED).unwrap_err().to_string().contains("one packed tensor, found 25")
+        pack::decompress(&packed(&all_sorts(), &options()), &UNLIMITED)
+            .unwrap_err()
+            .to_string()
+            .contains("one packed tensor, found 25")
     );
 }
 
