@@ -33,7 +33,7 @@ class Producer:
 class Inputs(unittest.TestCase):
     def test_memory_of_the_host_is_shared(self):
         samples = tone(22_050)[0]
-        shared = melisma._array.plain(Producer(samples))
+        shared = melisma._array.as_numpy(Producer(samples))
         self.assertEqual(shared.ctypes.data, samples.ctypes.data)
         numpy.testing.assert_array_equal(mel.spectrogram(Producer(samples)), mel.spectrogram(samples))
         codes = numpy.arange(28, dtype="i4")

@@ -28,7 +28,8 @@ class Tracker(unittest.TestCase):
         tracker = MemoryTracker()
         for _ in range(2):
             with tracker.track("numpy"):
-                numpy.ones(BYTES, "u1")
+                ones = numpy.ones(BYTES, "u1")
+            del ones
         with tracker.track("held"):
             held = numpy.ones(BYTES, "u1")
             with tracker.track("inside"):

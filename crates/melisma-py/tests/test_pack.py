@@ -251,7 +251,7 @@ class Tiles(unittest.TestCase):
         for text, work in {
             "more than 8 x 8": lambda: encoder.encode(weights(8, 9)),
             "tile_size is 0": lambda: pack.Encoder(0),
-            "out: shape": lambda: decoder.decode(blob, (8, 8), "f4", out=numpy.zeros((8, 7), "f4")),
+            r"out: expected \(8, 8\)": lambda: decoder.decode(blob, (8, 8), "f4", out=numpy.zeros((8, 7), "f4")),
             "read-only": lambda: decoder.decode(blob, (8, 8), "f4", out=fixed),
             "at least 16": lambda: decoder.decode(b"", (8, 8), "f4"),
         }.items():

@@ -140,7 +140,7 @@ class Decoding(unittest.TestCase):
             (ValueError, r"codes of shape \[2, 6\]; frames of this model are \[n, 7\]", lambda: decode(numpy.zeros((2, 6), "i4"))),
             (ValueError, "level 1, code 3 is 4096", lambda: decode([[0] * 2, [0, 0, 0, 4096], [0] * 8])),
             (ValueError, "1 levels of codes, the model has 3", lambda: decode([[0]])),
-            (ValueError, "without a level", lambda: decode([])),
+            (ValueError, "at least one level", lambda: decode([])),
             (ValueError, r"shape \(7,\)", lambda: decode(numpy.zeros(7, "i4"))),
             (ValueError, "level 0 has the shape", lambda: decode([numpy.zeros((2, 1), "i4")] * 3)),
             (ValueError, "float64", lambda: decode(numpy.zeros((1, 7)))),

@@ -62,8 +62,8 @@ class Voices(unittest.TestCase):
             "velocity of shape": lambda: synth.voices([60], velocity=[0.1, 0.2]),
             r"out: shape \(5,\)": lambda: synth.voices([60], out=numpy.empty(5, "f4")),
             "out: 5 samples are not 1 s": lambda: synth.voices([60], seconds=1, out=numpy.empty((1, 5), "f4")),
-            "out: shape .* is needed": lambda: synth.voices([60], out=numpy.empty((2, 5), "f4")),
-            "out: shape .*float64": lambda: synth.voices([60], out=numpy.empty((1, 5))),
+            "out: found shape .* is needed": lambda: synth.voices([60], out=numpy.empty((2, 5), "f4")),
+            "out: found shape .*float64": lambda: synth.voices([60], out=numpy.empty((1, 5))),
         }.items():
             with self.assertRaisesRegex(ValueError, text):
                 work()
