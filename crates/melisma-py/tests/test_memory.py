@@ -66,7 +66,8 @@ class Tracker(unittest.TestCase):
     def test_an_optimizer_s_own_tracker_keeps_what_it_saw(self):
         optimizer = TensorOptimizer({"device": "cpu"})
         with optimizer.memory.track("work"):
-            numpy.ones(BYTES, "u1")
+            ones = numpy.ones(BYTES, "u1")
+        self.assertEqual(ones.size, BYTES)
         self.assertTrue(near(optimizer.memory.scopes()["work"]["resident_growth"]))
         self.assertIn("resident growth", optimizer.memory.get_memory_summary())
 

@@ -98,7 +98,7 @@ class Tensors(unittest.TestCase):
 
     def test_memory_is_shared_in_both_directions(self):
         samples = torch.sin(torch.arange(22_050) / 9)
-        self.assertEqual(melisma._array.plain(samples).ctypes.data, samples.data_ptr())
+        self.assertEqual(melisma._array.as_numpy(samples).ctypes.data, samples.data_ptr())
         decoder = snac.Decoder(device="cpu")
         codes = numpy.zeros((2, 7), "i4")
         blob = pack.compress(samples)
