@@ -93,7 +93,7 @@ class Tensors(unittest.TestCase):
         numpy.testing.assert_array_equal(rows.sum(dim=0), synth.voices([60, 64, 67], seconds=0.1).sum(axis=0))
         tracker = MemoryTracker()
         with tracker.track("torch"):
-            torch.ones(25_000_000)
+            ones = torch.ones(25_000_000)
         self.assertLess(abs(tracker.scopes()["torch"]["resident_growth"] - 100e6), 10e6)
 
     def test_memory_is_shared_in_both_directions(self):
