@@ -51,7 +51,7 @@ test("a full server is named with its wait, and tried again", async () => {
   await playing(other);
   const page = await open(browser, server);
   await page.click("#play");
-  await noticed(page, "1 of 1 places for listeners are taken");
+  await noticed(page, "1 of 1 listener slots are in use");
   await noticed(page, "Trying again in");
   await other.click("#play");
   await playing(page);

@@ -63,7 +63,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let synth_pool = app.synth_pool()?;
     let is_full = synth_pool.admission().is_full();
     let limit = synth_pool.admission().limit();
-    let full = || Failure::busy("full", format!("all {limit} listener slots are in use"));
+    let full = || Failure::busy("full", format!("{limit} of {limit} listener slots are in use"));
     let accepted = handshake::accept(&call.request).map_err(|plain| if is_full { full() } else { plain })?;
     let lead = Lead::new(Duration::from_millis(ahead_ms.unwrap_or(DEFAULT_AHEAD_MS).into()));
     let blocks = synth_pool.join(music, PlaybackOptions { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
