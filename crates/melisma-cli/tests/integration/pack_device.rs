@@ -48,7 +48,7 @@ fn the_same_bytes_are_tested_and_unpacked_on_cuda() {
     let at = damaged.len() / 2;
     damaged[at] ^= 4;
     std::fs::write(sandbox.path("damaged"), damaged).unwrap();
-    assert_eq!(on_cuda(&sandbox, &["pack", "-t", "damaged"]).code, 2);
+    assert_eq!(on_cuda(&sandbox, &["pack", "-t", "damaged"]).code, 3);
 }
 
 #[test]
