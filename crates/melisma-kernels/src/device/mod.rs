@@ -80,7 +80,7 @@ mod tests {
 
     /// A machine or a build without CUDA: every way to ask for it is a plain error.
     #[test]
-    #[cfg_attr(miri, ignore = "there is no library to load")]
+    #[cfg_attr(miri, ignore = "Miri loads no libraries")]
     fn absent_libraries_are_errors() {
         let probe = cuda::probe();
         match Device::cuda(0) {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "there is no library to load")]
+    #[cfg_attr(miri, ignore = "Miri loads no libraries")]
     fn a_gpu_that_does_not_exist_is_refused() {
         let error = Device::cuda(4096).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);

@@ -15,9 +15,9 @@ pub fn problems(files: &[File]) -> Vec<String> {
         let mut cells = line.strip_prefix('|').unwrap_or_default().split('|').skip(1);
         let [places, tests] = [cells.next(), cells.next()].map(|cell| names(cell.unwrap_or_default()));
         let gone = places.filter(|place| !is_file(place, files));
-        found.extend(gone.map(|place| format!("{PAGE}:{number}: there is no file `{place}`")));
+        found.extend(gone.map(|place| format!("{PAGE}:{number}: the file `{place}` does not exist")));
         let gone = tests.filter(|test| !is_test(test, files));
-        found.extend(gone.map(|test| format!("{PAGE}:{number}: there is no test `{test}`")));
+        found.extend(gone.map(|test| format!("{PAGE}:{number}: the test `{test}` does not exist")));
     }
     found
 }
