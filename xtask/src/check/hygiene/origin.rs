@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn files_and_tests_that_are_gone_are_named() {
-        let [no_file, no_test] = ["file", "test"].map(|kind| format!("{PAGE}:1: there is no {kind}"));
+        let gone = |kind: &str, name: &str| [format!("{PAGE}:1: the {kind} `{name}` does not exist")];
         for place in ["a/src/roo", "src/room", "room/tests.rs", ""] {
-            assert_eq!(found(&format!("| x | `{place}` | |")), [format!("{no_file} `{place}`")]);
+            assert_eq!(found(&format!("| x | `{place}` | |")), gone("file", place));
         }
         for test in ["holds", "room::hold", "rooms::holds", "room::test_b", ""] {
-            assert_eq!(found(&format!("| x | | `{test}` |")), [format!("{no_test} `{test}`")]);
+            assert_eq!(found(&format!("| x | | `{test}` |")), gone("test", test));
         }
     }
 }
