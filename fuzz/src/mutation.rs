@@ -9,7 +9,7 @@ const EDGES: [u64; 12] =
 /// What numbers, lists and objects are written with.
 const TEXT: &[u8] = b"0123456789-.,:[]{}\"e";
 
-/// One of `seeds` with one to eight mutations. Half of them strike the first 256 bytes, where headers are.
+/// Returns one of `seeds` with one to eight mutations. Half of them strike the first 256 bytes, where headers are.
 pub fn mutate(seeds: &[Vec<u8>], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(8) {

@@ -11,7 +11,8 @@ use melisma::dataset::{Feature, Inputs, Options, Request, StoreKind, Tokens};
 use melisma::onnx::Model;
 use melisma::pack::{self, Array};
 use melisma::snac::{Codes, tokens};
-use melisma::synth::{STYLES, compose};
+use melisma::speak::{self, synthetic};
+use melisma::synth::{STYLES, compose, synthetic_soundfont};
 use melisma::{Budget, mel, snac};
 use melisma_server::websocket::Message;
 
@@ -23,7 +24,7 @@ fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files in `folder` whose names end with one of `suffixes`, in order.
+/// Reads the files in `folder` whose names end with one of `suffixes`, in order.
 fn files(folder: &str, suffixes: &[&str]) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(repository(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -40,7 +41,7 @@ pub fn npy() -> Vec<Vec<u8>> {
     files("golden/optimize", &[".npy"])
 }
 
-/// A small safetensors file with two tensors.
+/// Returns a small safetensors file with two tensors.
 fn weights() -> Vec<u8> {
     let header = br#"{"a":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]},"b":{"dtype":"BF16","shape":[8],"data_offsets":[128,144]}}"#;
     let values = (0..36).flat_map(|n| (n as f32).sin().to_le_bytes());
@@ -85,6 +86,7 @@ pub fn wav() -> Vec<Vec<u8>> {
 
 pub fn audio() -> Vec<Vec<u8>> {
     let mut seeds = files("golden/mel", &[".flac", ".mp3", ".ogg", ".m4a", ".aiff", "_u8.wav"]);
+    seeds.extend(files("golden/audio", &[".opus", ".webm", ".mka"]));
     seeds.push(flac::encode(&tone(), flac::Depth::S16).expect("a tone is written"));
     seeds
 }
@@ -92,6 +94,14 @@ pub fn audio() -> Vec<Vec<u8>> {
 pub fn midi() -> Vec<Vec<u8>> {
     let score = compose(&STYLES[0], 1, 10.0).expect("a style is composed");
     vec![score.to_midi().expect("a score is written")]
+}
+
+pub fn soundfont() -> Vec<Vec<u8>> {
+    vec![synthetic_soundfont::bytes()]
+}
+
+pub fn preset() -> Vec<Vec<u8>> {
+    STYLES.iter().map(|style| style.to_yaml().into_bytes()).chain([b"like: sleep\nkey: A\n".to_vec()]).collect()
 }
 
 pub fn score() -> Vec<Vec<u8>> {
@@ -107,12 +117,40 @@ pub fn tokens() -> Vec<Vec<u8>> {
         tokens::to_ids(&model, &codes).expect("ids").into_bytes(),
         tokens::to_json(&model, &codes).into_bytes(),
         tokens::to_npy(&model, &codes),
-        tokens::to_safetensors(&model, &codes),
+        tokens::to_safetensors(&model, &codes).expect("codes of a model"),
     ]
 }
 
 pub fn codec() -> Vec<Vec<u8>> {
     vec![read(&repository("golden/snac/tiny24/config.json")), read(&repository("golden/snac/tiny44/config.json"))]
+}
+
+pub fn llama() -> Vec<Vec<u8>> {
+    ["three_to_one", "untied", "head_64"]
+        .map(|name| read(&repository(&format!("golden/llama/{name}/config.json"))))
+        .into()
+}
+
+/// Returns a file of a synthetic voice model.
+fn voice_file(name: &str) -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let codec = snac::Model::mini24().expect("the built-in model");
+    synthetic::write(folder.path(), &codec, synthetic::Shape::default(), 0).expect("room");
+    vec![read(&folder.path().join(name))]
+}
+
+pub fn tokenizer() -> Vec<Vec<u8>> {
+    voice_file("tokenizer.json")
+}
+
+pub fn voice() -> Vec<Vec<u8>> {
+    voice_file(speak::FILE_NAME)
+}
+
+pub fn list() -> Vec<Vec<u8>> {
+    let lines = "{\"text\": \"Good morning.\", \"voice\": \"tara\", \"seed\": 7, \"name\": \"morning\"}\n\n\
+                 {\"text\": \"How are you?\"}\nnot json\n";
+    vec![lines.into()]
 }
 
 pub fn dataset() -> Vec<Vec<u8>> {
@@ -156,7 +194,10 @@ pub fn journal() -> Vec<Vec<u8>> {
 
 pub fn settings() -> Vec<Vec<u8>> {
     let short = b"device: cpu\nthreads: 4\nmemory_limit: 2GiB\n".to_vec();
-    files("golden/config", &[".yaml"]).into_iter().chain([short]).collect()
+    let speak = b"speak:\n  voices: [ann, bob]\n  prompt: \"{voice}: {text}\"\n  before: [1, 2]\n  after: 3, 4\n  \
+                  speech: 264\n  end: 258\n  codec: 00ff\n  temperature: 0.6\n  top_k: 3\n"
+        .to_vec();
+    files("golden/config", &[".yaml"]).into_iter().chain([short, speak]).collect()
 }
 
 pub fn record() -> Vec<Vec<u8>> {

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use hyper::Uri;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use melisma::audio::{Source, Stream, Target};
-use melisma::config::Config;
-use melisma::config::Sources;
+use melisma::config::{Config, Layers, Sources};
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Metadata, journal as journals};
 use melisma::format::checkpoint::Checkpoint;
@@ -16,10 +15,10 @@ use melisma::format::safetensors::Header;
 use melisma::onnx::Model;
 use melisma::pack::{self, Archive};
 use melisma::snac::tokens::{Format, Reader};
-use melisma::synth::Score;
-use melisma::{Budget, snac};
+use melisma::synth::{BusConfig, Length, Performance, Score, Sequence, Setup, SoundFont, Style, compose};
+use melisma::{Budget, llama, snac, speak};
 use melisma_bench::Record;
-use melisma_server::Guard;
+use melisma_server::{Guard, Keyring};
 use melisma_server::http::guard::protocols;
 use melisma_server::http::query::Query;
 use melisma_server::upstream::event::Events;
@@ -31,21 +30,21 @@ use tempfile::NamedTempFile;
 /// The most memory that a parser with a budget may use.
 const LIMIT: u64 = 64 << 20;
 /// Rows and samples that are read of what a file claims to have.
-const MOST_READ: usize = 1 << 16;
+const MAX_READ: usize = 1 << 16;
 
-/// npy arrays.
+/// Reads npy arrays.
 pub fn npy(bytes: &[u8]) {
     if let Ok(value) = arrays::decode(bytes) {
         assert_eq!(arrays::decode(&arrays::encode(&value)).ok(), Some(value));
     }
 }
 
-/// Headers of safetensors files.
+/// Reads headers of safetensors files.
 pub fn safetensors(bytes: &[u8]) {
     let _ = Header::read(&bytes);
 }
 
-/// PyTorch checkpoints (zip with pickle) and safetensors, with their values.
+/// Reads PyTorch checkpoints (zip with pickle) and safetensors, with their values.
 pub fn checkpoint(bytes: &[u8]) {
     if let Ok(checkpoint) = Checkpoint::read(&bytes) {
         for name in checkpoint.names() {
@@ -54,7 +53,7 @@ pub fn checkpoint(bytes: &[u8]) {
     }
 }
 
-/// Packed files, listed and unpacked.
+/// Lists and unpacks packed files.
 pub fn packed(bytes: &[u8]) {
     if let Ok(archive) = Archive::open(&bytes, &Budget::limited(LIMIT)) {
         let _ = archive.list();
@@ -62,12 +61,12 @@ pub fn packed(bytes: &[u8]) {
     }
 }
 
-/// Single compressed arrays.
+/// Reads single compressed arrays.
 pub fn array(bytes: &[u8]) {
     let _ = pack::decompress(bytes, &Budget::limited(LIMIT));
 }
 
-/// ONNX models, plain and packed.
+/// Reads ONNX models, plain and packed.
 pub fn onnx(bytes: &[u8]) {
     if let Ok(model) = Model::from_bytes(bytes) {
         let written = model.to_bytes().expect("a model that was read can be written");
@@ -76,7 +75,7 @@ pub fn onnx(bytes: &[u8]) {
     let _ = Model::from_packed(&bytes, &Budget::limited(LIMIT));
 }
 
-/// WAV files in memory.
+/// Reads WAV files in memory.
 pub fn wav(bytes: &[u8]) {
     if let Ok(wav) = melisma::audio::wav::decode(bytes) {
         let _ = wav.to_clip();
@@ -84,38 +83,61 @@ pub fn wav(bytes: &[u8]) {
     pipe(bytes);
 }
 
-/// Audio from a live pipe.
+/// Reads audio from a live pipe.
 fn pipe(bytes: &[u8]) {
     if let Ok(mut stream) = Stream::live(Cursor::new(bytes.to_vec()), Target::new(16_000)) {
-        while stream.n_read() < MOST_READ as u64 && stream.read().is_ok_and(|samples| !samples.is_empty()) {}
+        while stream.n_read() < MAX_READ as u64 && stream.read().is_ok_and(|samples| !samples.is_empty()) {}
     }
 }
 
-/// Audio files of every format, decoded.
+/// Decodes audio files of every format.
 pub fn audio(bytes: &[u8]) {
     let file = file(bytes, ".audio");
     if let Ok(mut source) = Source::open(file.path(), Target::new(16_000)) {
-        let n = source.facts().n_samples.min(MOST_READ as u64) as usize;
+        let n = source.facts().n_samples.min(MAX_READ as u64) as usize;
         let _ = source.read_f32(0, &mut vec![0.0; n]);
     }
     pipe(bytes);
 }
 
-/// MIDI files.
+/// Reads MIDI files.
 pub fn midi(bytes: &[u8]) {
     if let Ok(score) = Score::from_midi(bytes) {
         let _ = score.to_midi();
     }
 }
 
-/// Scores as JSON.
+/// Reads SoundFonts, and plays a key with those that are accepted.
+pub fn soundfont(bytes: &[u8]) {
+    let Ok(font) = SoundFont::read(bytes) else { return };
+    let midi = b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk\0\0\0\x0c\0\x90\x3c\x64\x0a\x80\x3c\0\0\xff\x2f\0";
+    let sequence = Sequence::from_midi(midi).expect("a key is read");
+    let setup = Setup::new(BusConfig::new(16_000)).with_length(Length::Samples(2_000));
+    if let Ok(mut performance) = Performance::sampled(&sequence, &font, setup) {
+        while let Ok(Some(block)) = performance.next_block(None) {
+            assert!(block.left.iter().all(|sample| sample.is_finite()));
+        }
+    }
+}
+
+/// Reads presets, writes those that are accepted, and composes in them.
+pub fn preset(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(style) = Style::from_yaml(text, "fuzz")
+    {
+        assert_eq!(Style::from_yaml(&style.to_yaml(), "fuzz").ok(), Some(style.clone()));
+        assert!(compose(&style, 1, 5.0).is_ok());
+    }
+}
+
+/// Reads scores as JSON.
 pub fn score(bytes: &[u8]) {
     if let Ok(score) = Score::from_json(bytes) {
         assert!(Score::from_json(score.to_json().as_bytes()).is_ok(), "a score that was written can be read");
     }
 }
 
-/// Token streams in every format.
+/// Reads token streams in every format.
 pub fn tokens(bytes: &[u8]) {
     for format in [Format::Auto, Format::Orpheus, Format::Ids, Format::Codes] {
         let Ok(mut reader) = Reader::new(format, &snac::Config::snac_24khz()) else { continue };
@@ -127,17 +149,49 @@ pub fn tokens(bytes: &[u8]) {
     }
 }
 
-/// The `config.json` of codec models.
+/// Reads the `config.json` of codec models.
 pub fn codec(bytes: &[u8]) {
     let _ = snac::Config::from_json(bytes);
 }
 
-/// Datasets in one file: HDF5 and safetensors.
+/// Reads the `config.json` of language models.
+pub fn llama(bytes: &[u8]) {
+    let _ = llama::Config::from_json(bytes);
+}
+
+/// Reads `tokenizer.json` of language models, and a text for each.
+pub fn tokenizer(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(tokenizer) = speak::Tokenizer::from_json(text)
+    {
+        let _ = tokenizer.encode("tara: Good morning! <|eot_id|> \u{4eca}\u{65e5}\u{306f} 12");
+    }
+}
+
+/// Reads `speak.yaml` of language models.
+pub fn voice(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(format) = speak::Format::from_yaml(text)
+    {
+        let _ = format.settings();
+    }
+}
+
+/// Reads lists of texts to speak.
+pub fn list(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(list) = speak::List::parse("list.jsonl", text)
+    {
+        assert!(list.len() <= text.lines().count());
+    }
+}
+
+/// Reads datasets in one file: HDF5 and safetensors.
 pub fn dataset(bytes: &[u8]) {
     let file = file(bytes, ".h5");
     if let Ok(store) = Store::open(file.path()) {
         for (index, column) in store.layout.columns.iter().enumerate() {
-            if column.row_bytes() <= MOST_READ && store.layout.n_rows > 0 {
+            if column.row_bytes() <= MAX_READ && store.layout.n_rows > 0 {
                 let _ = store.read(index, store.layout.n_rows - 1, &mut vec![0; column.row_bytes()]);
             }
         }
@@ -145,12 +199,12 @@ pub fn dataset(bytes: &[u8]) {
     let _ = dataset::verify(file.path(), 1, &Budget::limited(LIMIT));
 }
 
-/// Journals of dataset builds.
+/// Reads journals of dataset builds.
 pub fn journal(bytes: &[u8]) {
     let _ = journals::read(file(bytes, ".journal").path());
 }
 
-/// Tables with the texts of audio files.
+/// Reads tables with the texts of audio files.
 pub fn metadata(bytes: &[u8]) {
     for (suffix, column) in [(".csv", "2"), (".tsv", "text")] {
         if let Ok(table) = Metadata::open(file(bytes, suffix).path(), column, None) {
@@ -159,10 +213,12 @@ pub fn metadata(bytes: &[u8]) {
     }
 }
 
-/// Settings in `melisma.yaml`.
+/// Reads settings in `melisma.yaml`.
 pub fn settings(bytes: &[u8]) {
     let file = file(bytes, ".yaml");
-    let _ = Config::load(&Sources::default().with_file(file.path().to_owned()));
+    let sources = Sources::default().with_file(file.path().to_owned());
+    let _ = Config::load(&sources);
+    let _ = Layers::read(&sources).and_then(|layers| layers.section::<speak::Config>());
 }
 
 /// Records of benches, compared with themselves.
@@ -172,11 +228,11 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// Frames of WebSockets, whole and in two pieces.
+/// Reads frames of WebSockets, whole and in two pieces.
 pub fn websocket(bytes: &[u8]) {
     for writer in [Writer::Client, Writer::Server] {
         let read = |pieces: &[&[u8]]| {
-            let (mut reader, mut messages) = (FrameReader::new(writer, MOST_READ), Vec::new());
+            let (mut reader, mut messages) = (FrameReader::new(writer, MAX_READ), Vec::new());
             for piece in pieces {
                 reader.feed(piece);
                 while let Some(message) = reader.message()? {
@@ -195,7 +251,7 @@ pub fn websocket(bytes: &[u8]) {
     }
 }
 
-/// The checks of a request: its query in the first line, its headers in the others.
+/// Runs the checks of a request: its query in the first line, its headers in the others.
 pub fn request(bytes: &[u8]) {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let query = String::from_utf8_lossy(lines.next().unwrap_or_default());
@@ -211,7 +267,7 @@ pub fn request(bytes: &[u8]) {
             headers.append(name, value);
         }
     }
-    let guard = Guard { key: Some("key".to_owned()), ..Guard::default() };
+    let guard = Guard { keys: Keyring::of_key("key", "key").expect("a key"), ..Guard::default() };
     let local = SocketAddr::from(([127, 0, 0, 1], 8431));
     let uri = format!("/?{query}").parse().unwrap_or_else(|_| Uri::from_static("/"));
     let _ = guard.check(&uri, &headers, local);
@@ -244,10 +300,10 @@ impl pack::Append for Bounded {
     }
 }
 
-/// Events of an upstream, whole and in two pieces; and the same bytes as the text of a client.
+/// Reads events of an upstream, whole and in two pieces; and the same bytes as the text of a client.
 pub fn upstream(bytes: &[u8]) {
     let read = |pieces: &[&[u8]]| {
-        let (mut events, mut found) = (Events::new(MOST_READ), Vec::new());
+        let (mut events, mut found) = (Events::new(MAX_READ), Vec::new());
         pieces.iter().try_for_each(|piece| events.push(piece).map(|more| found.extend(more))).ok()?;
         Some(found)
     };

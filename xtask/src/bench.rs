@@ -45,16 +45,16 @@ pub struct Arguments {
     /// How often each of the two builds is measured
     #[arg(long, value_name = "N", default_value_t = 5, requires = "binaries")]
     rounds: usize,
-    /// Write the figures of README.md from the records, and measure nothing
+    /// Write the figures of README.md and docs/running.md from the records, and measure nothing
     #[arg(long, exclusive = true)]
     fill: bool,
     /// Measure a few rows in about two minutes and compare their ratios with this machine's record
     #[arg(long, conflicts_with_all = ["rooms", "against", "binaries", "record"])]
     gate: bool,
-    /// With --gate, fail if a ratio was lost
+    /// With --gate, fail if a ratio was lost, or none to numpy could be compared
     #[arg(long, requires = "gate")]
     strict: bool,
-    /// Store the figures as bench/record/MACHINE/ROOM.json
+    /// Store the figures as bench/record/MACHINE/ROOM.json, with - for / in ROOM
     #[arg(long)]
     record: bool,
     /// The machine's name in the record, instead of one made from its CPU or GPU
@@ -75,9 +75,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.gate {
         return Ok(match gate::check()? {
-            Verdict::NoRecord(machine) => {
-                println!("bench/record has no folder {machine}; `cargo xtask bench --record` makes it");
+            Verdict::NoRecord { machine, .. } => {
+                println!(
+                    "\nnothing to compare with: bench/record has no folder {machine}; `cargo xtask bench --record` makes it"
+                );
                 ExitCode::SUCCESS
+            }
+            Verdict::NoPeer { why } => {
+                println!("\nno ratio to numpy was compared: {why}");
+                ExitCode::from(if arguments.strict { 3 } else { 0 })
             }
             Verdict::Compared { lost, .. } => ExitCode::from(if arguments.strict && lost > 0 { 3 } else { 0 }),
         });
@@ -171,7 +177,8 @@ fn read(path: &Path) -> Result<Vec<Row>> {
 
 fn store(room: &str, record: &Record, machine: Option<&str>) -> Result<()> {
     let machine = machine.map_or_else(|| machine::name(&record.device), str::to_string);
-    let path = tree::root().join("bench/record").join(machine).join(format!("{room}.json"));
+    let name = format!("{}.json", room.replace('/', "-"));
+    let path = tree::root().join("bench/record").join(machine).join(name);
     let folder = path.parent().context("a record has a folder")?;
     fs::create_dir_all(folder).with_context(|| tree::shown(folder))?;
     fs::write(&path, format!("{:#}\n", serde_json::to_value(record)?)).with_context(|| tree::shown(&path))?;

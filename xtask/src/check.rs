@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod api;
+mod capacity;
 mod clippy;
 mod corpora;
 mod cuda12;
@@ -25,6 +26,7 @@ mod python;
 mod ray;
 mod serve;
 mod shim;
+mod speak;
 mod tally;
 mod test;
 
@@ -74,7 +76,10 @@ const fn extended(name: &'static str, about: &'static str, run: fn() -> Result<O
 
 fn gate() -> Result<Outcome> {
     Ok(match bench::gate::check()? {
-        Verdict::NoRecord(machine) => Outcome::Skipped(format!("bench/record has no folder {machine}")),
+        Verdict::NoPeer { why } => Outcome::Skipped(format!("no ratio to numpy was compared: {why}")),
+        Verdict::NoRecord { machine, n } => {
+            Outcome::Skipped(format!("{n} ratios, nothing to compare with: bench/record has no folder {machine}"))
+        }
         Verdict::Compared { n, lost } => Outcome::Counted(format!("{n} ratios, {lost} lost")),
     })
 }
@@ -104,7 +109,7 @@ const STEPS: &[Step] = &[
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
-    extended("formats", "MP3 and Opus beside LAME and libopus, and speech at other speeds", formats::check),
+    extended("formats", "MP3 and Opus beside LAME and libopus, both ways, and speech at other speeds", formats::check),
     extended(
         "python-long",
         "the release wheel with torch: its tests, 100,000 random calls, figures",
@@ -115,15 +120,21 @@ const STEPS: &[Step] = &[
         "jobs on a Ray cluster whose nodes, workers and driver die, and the job files of Slurm and Kubernetes",
         ray::check,
     ),
+    extended(
+        "speak",
+        "a tiny voice, trained by transformers on recordings, speaks as transformers generates",
+        speak::check,
+    ),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),
     extended("fuzz", "every parser of untrusted bytes, on mutated inputs", fuzz::check),
     extended(
         "serve",
-        "the server with Python, Node.js, curl and OpenAI's clients, and with requests made from its OpenAPI document",
+        "the server with clients of several kinds, its audio in other programs, and requests from its OpenAPI document",
         serve::check,
     ),
+    extended("capacity", "seven starts of the server beside a busy core find the same capacity", capacity::check),
     extended("gate", "the speed of a few rows against this machine's record; printed, never a failure", gate),
     extended("package", "every crate packaged, and the library built from its package", package::check),
 ];

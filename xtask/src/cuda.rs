@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for program in &programs {
         strip(&program.path, &folder.join(&program.name))?;
     }
-    for file in needed()? {
+    for file in files_read()? {
         let to = folder.join("files").join(&file);
         fs::create_dir_all(to.parent().unwrap_or(&folder)).with_context(|| tree::shown(&to))?;
         fs::copy(tree::root().join(&file), &to).with_context(|| file.display().to_string())?;
@@ -76,8 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The repository files that the integration tests read: every path that they pass to `repository::path`.
-fn needed() -> Result<BTreeSet<PathBuf>> {
+/// Returns the repository files that the integration tests read: every path that they pass to `repository::path`.
+fn files_read() -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for (source, text) in sources()? {
         for call in text.split("repository::path(").skip(1) {
@@ -93,7 +93,7 @@ fn needed() -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// The integration tests and their text, except the module that finds files.
+/// Returns the integration tests and their text, except the module that finds files.
 fn sources() -> Result<Vec<(PathBuf, String)>> {
     let mut sources = tree::files(&tree::root().join(SOURCES))?;
     sources.retain(|source| !source.ends_with("repository.rs"));
@@ -102,12 +102,12 @@ fn sources() -> Result<Vec<(PathBuf, String)>> {
     sources.into_iter().map(read).collect()
 }
 
-/// Whether the path is a script or page beside golden files that says how they were made.
+/// Returns whether the path is a script or page beside golden files that says how they were made.
 fn is_script(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "py" || suffix == "md")
 }
 
-/// The folder to fill: missing, empty, or packed by us before, in which case it is emptied.
+/// Returns the folder to fill: missing, empty, or packed by us before, in which case it is emptied.
 fn place(folder: &Path) -> Result<PathBuf> {
     let base = if folder.starts_with("target") { tree::root().to_path_buf() } else { env::current_dir()? };
     let folder = base.join(folder);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_files_of_the_integration_tests_are_found() {
-        let found = needed().unwrap();
+        let found = files_read().unwrap();
         for file in [
             "golden/pack/v1_0_modes.packed.safetensors",
             "golden/snac/tiny24/pytorch_model.bin",
@@ -151,7 +151,8 @@ mod tests {
         }
         assert!(found.iter().all(|file| tree::root().join(file).is_file()));
         let bytes: u64 = found.iter().map(|file| tree::root().join(file).metadata().unwrap().len()).sum();
-        assert!(bytes < 12 << 20, "{bytes} bytes leave little room for binaries");
+        // The binaries take 42 MiB of the 64.
+        assert!(bytes < 13 << 20, "{bytes} bytes leave little room for binaries");
     }
 
     /// A packed test that locates files in another way would not find them on the other machine.

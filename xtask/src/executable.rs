@@ -11,7 +11,7 @@ pub struct Executable {
     pub path: PathBuf,
 }
 
-/// The programs that a cargo command builds, from its JSON messages.
+/// Returns the programs that a cargo command builds, from its JSON messages.
 pub fn executables(arguments: &[&str]) -> Result<Vec<Executable>> {
     println!("$ cargo {}", arguments.join(" "));
     let format = "--message-format=json-render-diagnostics";

@@ -14,12 +14,12 @@ pub fn build() -> Result<()> {
     run(cargo(["build"]).args(SELECTION))
 }
 
-/// The command line that [`build`] produces.
+/// Returns the command line that [`build`] produces.
 pub fn program() -> PathBuf {
     tree::target().join("debug/melisma")
 }
 
-/// The Python module that [`build`] produces.
+/// Returns the Python module that [`build`] produces.
 pub fn module() -> PathBuf {
     tree::target().join("debug/lib_melisma.so")
 }

@@ -26,7 +26,7 @@ fn manifest() -> PathBuf {
     folder().join("MANIFEST.sha256")
 }
 
-/// The manifest: hashes by path below `golden/`.
+/// Returns the manifest: hashes by path below `golden/`.
 pub fn read() -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(manifest()).context("golden/MANIFEST.sha256; `cargo xtask golden` makes it")?;
     let entry = |line: &str| -> Result<_> {
@@ -37,7 +37,7 @@ pub fn read() -> Result<BTreeMap<String, String>> {
     text.lines().map(entry).collect()
 }
 
-/// The hashes of the existing files.
+/// Returns the hashes of the existing files.
 pub fn hash_all() -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
     for path in tree::files(&folder())? {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The cargo that runs us, in the repository's root.
+/// Returns the cargo that runs us, in the repository's root.
 pub fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(tree::root());
@@ -51,7 +51,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of `{}`", brief(command)))
 }
 
-/// Like [`output`], with `input` on the program's stdin.
+/// Works like [`output`], with `input` on the program's stdin.
 pub fn exchange(command: &mut Command, input: &str) -> Result<String> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
@@ -67,18 +67,18 @@ pub fn exchange(command: &mut Command, input: &str) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of `{}`", brief(command)))
 }
 
-/// Whether the command can be started and succeeds; its output is hidden.
+/// Returns whether the command can be started and succeeds; its output is hidden.
 pub fn works(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// The full path of a program.
+/// Returns the full path of a program.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Whether `program --version` works.
+/// Returns whether `program --version` works.
 pub fn exists(program: &str) -> bool {
     works(Command::new(program).arg("--version"))
 }
@@ -87,7 +87,7 @@ fn show(command: &Command) {
     println!("$ {}", brief(command));
 }
 
-/// The program's file name and its arguments.
+/// Returns the program's file name and its arguments.
 fn brief(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let mut text = program.file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned();

@@ -14,7 +14,7 @@ pub fn component(name: &str, subcommand: &str) -> Result<()> {
         .with_context(|| format!("the component {name} is missing and could not be added"))
 }
 
-/// A command of the nightly cargo.
+/// Returns a command of the nightly cargo.
 pub fn nightly<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).args(arguments).current_dir(tree::root());

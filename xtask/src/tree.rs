@@ -4,12 +4,12 @@ use anyhow::{Context, Result};
 use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
-/// Cargo's target folder; all outputs of steps go below it.
+/// Returns cargo's target folder; all outputs of steps go below it.
 pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
@@ -17,7 +17,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Every file below `folder` in path order; empty if the folder does not exist.
+/// Returns every file below `folder` in path order; empty if the folder does not exist.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if folder.is_dir() {
@@ -27,7 +27,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Every file below `crates/` that ends in `.suffix`.
+/// Returns every file below `crates/` that ends in `.suffix`.
 pub fn sources(suffix: &str) -> Result<Vec<PathBuf>> {
     let mut found = files(&root().join("crates"))?;
     found.retain(|path| path.extension().is_some_and(|extension| extension == suffix));
@@ -48,12 +48,12 @@ pub fn renew(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| shown(folder))
 }
 
-/// `path` as shown to people: relative to the repository, with forward slashes.
+/// Returns `path` as shown to people: relative to the repository, with forward slashes.
 pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// The relative `path` without `.` and `..`, if it stays inside the repository.
+/// Returns the relative `path` without `.` and `..`, if it stays inside the repository.
 pub fn resolve(path: &Path) -> Option<PathBuf> {
     let mut found = PathBuf::new();
     for part in path.components() {

@@ -7,17 +7,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The shared venv's Python, with `packages` (pinned, `name==version`) installed.
+/// Returns the shared venv's Python, with `packages` (pinned, `name==version`) installed.
 pub fn python(packages: &[&str]) -> Result<PathBuf> {
     python_in("venv", packages)
 }
 
-/// The Python of the venv in `target/NAME`, for packages that would not get along with the others.
+/// Returns the Python of the venv in `target/NAME`, for packages that would not get along with the
+/// others.
 pub fn python_in(name: &str, packages: &[&str]) -> Result<PathBuf> {
     python_of("python3", name, packages)
 }
 
-/// As [`python_in`], made by `interpreter`.
+/// Works like [`python_in`], made by `interpreter`.
 pub fn python_of(interpreter: &str, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = tree::target().join(name);
     let python = folder.join("bin/python");

@@ -1,6 +1,6 @@
 """Peers of `melisma bench mel`: log-mel spectrograms of ten-second clips in memory.
 
-usage: mel.py torchaudio | librosa | torchaudio-cuda | flashmel | torchaudio-autocast, then THREADS
+usage: mel.py numpy | torchaudio | librosa | torchaudio-cuda | flashmel | torchaudio-autocast, then THREADS
 The last line of output is one JSON object {"N_FFT-HOP": million frames a second}, the better of single clips and batches.
 """
 
@@ -12,6 +12,34 @@ SHAPES = [(1024, 256, 22050), (400, 160, 16000)]
 
 def frames(rate, hop):
     return 1 + rate * 10 // hop
+
+
+def numpy_cpu(threads):
+    numpy = numpy_on(threads)
+
+    def filterbank(rate, n_fft, n_mels=80):
+        top = 2595 * numpy.log10(1 + rate / 2 / 700)
+        low, middle, high = (700 * (10 ** (numpy.linspace(0, top, n_mels + 2) / 2595) - 1)[i : i + n_mels] for i in range(3))
+        bins = numpy.fft.rfftfreq(n_fft, 1 / rate)[:, None]
+        slopes = numpy.minimum((bins - low) / (middle - low), (high - bins) / (high - middle))
+        return numpy.maximum(slopes, 0).astype("f4")
+
+    rows = {}
+    for n_fft, hop, rate in SHAPES:
+        window, bank = numpy.hanning(n_fft + 1)[:-1].astype("f4"), filterbank(rate, n_fft)
+        clips = numpy.random.default_rng(1).integers(-8000, 8000, (4, rate * 10), dtype="i2")
+
+        def run(batch):
+            samples = numpy.pad(batch * numpy.float32(1 / 32768), ((0, 0), (n_fft // 2, n_fft // 2)), mode="reflect")
+            blocks = numpy.lib.stride_tricks.sliding_window_view(samples, n_fft, axis=1)[:, ::hop]
+            spectrum = numpy.fft.rfft(blocks * window)
+            m = (spectrum.real**2 + spectrum.imag**2) @ bank
+            return (20 * numpy.log10(numpy.maximum(m, numpy.float32(1e-10)))).astype("f2")
+
+        assert run(clips[:1]).shape == (1, frames(rate, hop), 80)
+        best = max(n * frames(rate, hop) / median_seconds(lambda: run(clips[:n])) for n in (1, 4))
+        rows[f"{n_fft}-{hop}"] = best / 1e6
+    return rows
 
 
 def torchaudio_cpu(threads):
@@ -105,6 +133,7 @@ def flashmel_cuda(_):
 
 
 PARTS = {
+    "numpy": numpy_cpu,
     "torchaudio": torchaudio_cpu,
     "librosa": librosa_cpu,
     "torchaudio-cuda": torchaudio_cuda,

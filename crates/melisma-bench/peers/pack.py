@@ -221,8 +221,8 @@ def nvcomp(path, times, kind):
                 codec = nvcomp.Codec(algorithm="ANS", data_type=code, cuda_stream=stream.cuda_stream)
                 array = nvcomp.as_array(values, cuda_stream=stream.cuda_stream)
                 packed = codec.encode(array)
-                encode = timed(stream, lambda: codec.encode(array))
-                decode = timed(stream, lambda: codec.decode(packed))
+                encode = measure(stream, lambda: codec.encode(array))
+                decode = measure(stream, lambda: codec.decode(packed))
                 restored = torch.as_tensor(codec.decode(packed).cuda(), device="cuda").view(torch.uint8)
                 stream.synchronize()
             if not torch.equal(restored.reshape(-1), data):
@@ -234,7 +234,7 @@ def nvcomp(path, times, kind):
     return figures
 
 
-def timed(stream, work, repeat=10):
+def measure(stream, work, repeat=10):
     import torch
 
     times = []

@@ -1,6 +1,6 @@
 """Peers of `melisma bench runtime`: numpy and PyTorch on the CPU, PyTorch on the GPU.
 
-usage: runtime.py cpu | cuda
+usage: runtime.py numpy THREADS | torch THREADS | cuda
 The last line of output is one JSON object {row: {peer: figure}}, figures in the row's unit.
 """
 
@@ -9,36 +9,32 @@ import sys
 import time
 
 
-def cpu(rows):
-    import numpy
-    from threadpoolctl import threadpool_limits
-
+def products(numpy, rows, peer, threads, prepare):
+    """`prepare(a, b, c)` returns a function that multiplies."""
     generator = numpy.random.default_rng(1)
     shapes = [(1024, 1024, 1024), (1024, 1024, 32), (1024, 32, 1024)]
-    matrices = {
-        shape: (
-            generator.random((shape[0], shape[1]), dtype=numpy.float32) - 0.5,
-            generator.random((shape[1], shape[2]), dtype=numpy.float32) - 0.5,
-            numpy.empty((shape[0], shape[2]), dtype=numpy.float32),
-        )
-        for shape in shapes
-    }
+    for m, k, n in shapes:
+        a, b = (generator.random(shape, dtype=numpy.float32) - 0.5 for shape in ((m, k), (k, n)))
+        seconds = median_seconds(prepare(a, b, numpy.empty((m, n), dtype=numpy.float32)))
+        rows[f"runtime/matmul {m}x{k}x{n} {threads}t"] = {peer: 2 * m * k * n / seconds / 1e9}
 
-    def add(shape, threads, peer, seconds):
-        m, k, n = shape
-        rows.setdefault(f"runtime/matmul {m}x{k}x{n} {threads}t", {})[peer] = 2 * m * k * n / seconds / 1e9
 
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            for shape, (a, b, c) in matrices.items():
-                add(shape, threads, "numpy", median_seconds(lambda: numpy.matmul(a, b, out=c)))
+def with_numpy(rows, threads):
+    numpy = numpy_on(threads)
+    products(numpy, rows, "numpy", threads, lambda a, b, c: lambda: numpy.matmul(a, b, out=c))
+
+
+def with_torch(rows, threads):
+    import numpy
     import torch
 
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for shape, arrays in matrices.items():
-            a, b, c = map(torch.from_numpy, arrays)
-            add(shape, threads, "torch", median_seconds(lambda: torch.matmul(a, b, out=c)))
+    torch.set_num_threads(int(threads))
+
+    def prepare(*arrays):
+        a, b, c = map(torch.from_numpy, arrays)
+        return lambda: torch.matmul(a, b, out=c)
+
+    products(numpy, rows, "torch", threads, prepare)
 
 
 def cuda(rows):
@@ -102,5 +98,5 @@ def cuda(rows):
 
 if __name__ == "__main__":
     figures = {}
-    {"cpu": cpu, "cuda": cuda}[sys.argv[1]](figures)
+    {"numpy": with_numpy, "torch": with_torch, "cuda": cuda}[sys.argv[1]](figures, *sys.argv[2:])
     print(json.dumps(figures))

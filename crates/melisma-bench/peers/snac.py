@@ -1,6 +1,6 @@
 """Peers of `melisma bench snac`: PyTorch `snac` 1.2.1 and ONNX Runtime, the published 24 kHz shape with random weights.
 
-usage: snac.py torch | folded | load | onnxruntime | population cpu | population cuda | cuda
+usage: snac.py torch | folded | load | onnxruntime | slices | population cpu | population cuda | populate | cuda
 The last line of output is one JSON object {row: {peer: figure}}, figures in the row's unit.
 
 What servers do for one new frame is to decode the last four again (28 tokens); that is what the rows of single frames
@@ -31,6 +31,7 @@ FRAME_SECONDS = 2048 / 24000
 CLIP_FRAMES = 117
 WINDOW_FRAMES = 4
 POPULATED = (1, 4, 7, 8, 28)
+POPULATED_THERE = (1, 4, 8, 28)
 
 
 def p99(found):
@@ -150,6 +151,47 @@ def onnx_runtime(rows):
             decoded_on_cpu(rows, "onnxruntime", threads, decode)
 
 
+def multiframe_of(n):
+    return [(i * 2654435) % 4096 for i in range(7 * n)]
+
+
+def spread(view, levels):
+    """The loop of `population` as slices of frames [n, 7]."""
+    codes_0, codes_1, codes_2 = levels
+    codes_0[0, :] = view[:, 0]
+    codes_1[0, 0::2], codes_1[0, 1::2] = view[:, 1], view[:, 4]
+    codes_2[0, 0::4], codes_2[0, 1::4] = view[:, 2], view[:, 3]
+    codes_2[0, 2::4], codes_2[0, 3::4] = view[:, 5], view[:, 6]
+    return all(bool(((level >= 0) & (level <= 4096)).all()) for level in levels)
+
+
+def numpy_slices(rows):
+    numpy = numpy_on(1)
+    for n in POPULATED:
+        multiframe, levels = multiframe_of(n), [numpy.empty((1, n * k), dtype="i4") for k in (1, 2, 4)]
+        work = lambda: spread(numpy.array(multiframe, dtype="i4").reshape(n, 7), levels)
+        fill(rows, f"snac/populate {n} frames", "numpy", 1e6 * statistics.median(times(work, least=50, seconds=0.3, warm_up=10)))
+
+
+def populated_there(rows):
+    """`snac.populate` of a tensor on the GPU, and slices of torch: frames and levels stay there, the flags come back."""
+    import torch
+    from melisma import snac
+
+    with torch.inference_mode():
+        for n in POPULATED_THERE:
+            view = torch.tensor(multiframe_of(n), dtype=torch.int32, device="cuda").view(n, 7)
+            levels = [torch.empty((1, n * k), dtype=torch.int32, device="cuda") for k in (1, 2, 4)]
+            for peer, work in (("melisma", lambda: snac.populate(view)), ("torch vectorised", lambda: spread(view, levels))):
+
+                def synchronised():
+                    work()
+                    torch.cuda.synchronize()
+
+                found = times(synchronised, least=50, seconds=0.3, warm_up=10)
+                fill(rows, f"snac/populate {n} frames, from Python in device memory", peer, 1e6 * statistics.median(found))
+
+
 def population(rows, kind):
     """The plain loop and its vectorised form, both with their validation."""
     import torch
@@ -175,17 +217,11 @@ def population(rows, kind):
         return not any(bool(torch.any(level < 0)) or bool(torch.any(level > 4096)) for level in (codes_0, codes_1, codes_2))
 
     def vectorised(multiframe, n, kept):
-        view = torch.tensor(multiframe[: n * 7], dtype=torch.int32, device=device).view(n, 7)
-        codes_0, codes_1, codes_2 = kept
-        codes_0[0, :] = view[:, 0]
-        codes_1[0, 0::2], codes_1[0, 1::2] = view[:, 1], view[:, 4]
-        codes_2[0, 0::4], codes_2[0, 1::4] = view[:, 2], view[:, 3]
-        codes_2[0, 2::4], codes_2[0, 3::4] = view[:, 5], view[:, 6]
-        return all(bool(torch.all((level >= 0) & (level <= 4096))) for level in kept)
+        return spread(torch.tensor(multiframe[: n * 7], dtype=torch.int32, device=device).view(n, 7), kept)
 
     with torch.inference_mode():
         for n in POPULATED:
-            multiframe, kept = [(i * 2654435) % 4096 for i in range(7 * n)], buffers(n)
+            multiframe, kept = multiframe_of(n), buffers(n)
             for peer, work in (
                 ("python loop", lambda: loop(multiframe, n)),
                 ("torch vectorised", lambda: vectorised(multiframe, n, kept)),
@@ -252,7 +288,9 @@ PARTS = {
     "folded": lambda rows: pytorch(rows, "torch folded"),
     "load": loading,
     "onnxruntime": onnx_runtime,
+    "slices": numpy_slices,
     "population": population,
+    "populate": populated_there,
     "cuda": cuda,
 }
 

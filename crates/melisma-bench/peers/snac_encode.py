@@ -163,7 +163,7 @@ def clip(folder, config):
     return F.pad(samples, (0, -len(samples) % unit))[None, None], len(samples) / config["sampling_rate"]
 
 
-def listed(codes):
+def to_lists(codes):
     return [level[0].tolist() for level in codes]
 
 
@@ -182,7 +182,7 @@ def pytorch(found, folder, label, *counts):
         torch.set_num_threads(threads)
         work = lambda: made(sound)
         found.rate(f"clip {label} {threads}t", "torch", seconds, times(work, least=2, seconds=0))
-    found.codes["torch"] = listed(made(sound))
+    found.codes["torch"] = to_lists(made(sound))
 
 
 def onnx_runtime(found, folder, label, *counts):
@@ -205,7 +205,7 @@ def onnx_runtime(found, folder, label, *counts):
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
             work = lambda: session.run(None, {"sound": sound.numpy()})
             found.rate(f"clip {label} {threads}t", "onnxruntime", seconds, times(work, least=2, seconds=0))
-        found.codes["onnxruntime"] = listed(work())
+        found.codes["onnxruntime"] = to_lists(work())
 
 
 def on_gpu(found, args, peer, prepare):
@@ -228,7 +228,7 @@ def on_gpu(found, args, peer, prepare):
         row = f"clip {label}" if n == 1 else f"{n} clips {label}"
         found.rate(row, peer, n * seconds, times(work, least=5, seconds=1, warm_up=3))
         if n == 1:
-            found.codes[peer] = listed(work())
+            found.codes[peer] = to_lists(work())
 
 
 def eager(found, *args):
@@ -254,7 +254,7 @@ def graph(found, *args):
     on_gpu(found, args, "torch graph", prepare)
 
 
-def compiled(found, *args):
+def compile_model(found, *args):
     def prepare(made, sound):
         quick = torch.compile(made, dynamic=False)
         return lambda: quick(sound)
@@ -262,7 +262,7 @@ def compiled(found, *args):
     on_gpu(found, args, "torch compile", prepare)
 
 
-PARTS = {"torch": pytorch, "onnxruntime": onnx_runtime, "eager": eager, "graph": graph, "compile": compiled}
+PARTS = {"torch": pytorch, "onnxruntime": onnx_runtime, "eager": eager, "graph": graph, "compile": compile_model}
 
 if __name__ == "__main__":
     figures = Found()

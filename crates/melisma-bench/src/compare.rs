@@ -1,16 +1,16 @@
 //! Compares two records row by row.
 
+use melisma::text::table::{Align, Table};
+use melisma::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::record::{Better, UNITS, direction, gain};
 use super::{Record, Row, figure, percent};
-use melisma::text::table::{Align, Table};
-use melisma::{Error, ErrorKind, Result};
 
 /// A loss beyond this share fails.
 const ALLOWED_LOSS: f64 = 0.10;
 
-/// The direction in which figures in `unit` improve.
+/// Returns the direction in which figures in `unit` improve.
 ///
 /// # Errors
 /// An unknown unit.
@@ -102,7 +102,7 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
 }
 
 impl Comparison {
-    /// One line per row of both records.
+    /// Returns one line per row of both records.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let columns = [("name", Align::Left), right("old"), right("new"), ("unit", Align::Left), right("change")];
@@ -241,8 +241,8 @@ mod tests {
         }
     }
 
-    /// The unit in a call that takes it as second argument, or in `unit: "..."`; `None` if it is
-    /// not written there.
+    /// Returns the unit in a call that takes it as second argument, or in `unit: "..."`; `None` if
+    /// it is not written there.
     fn unit_of(start: &str, piece: &str) -> Option<String> {
         if start == "unit: \"" {
             return piece.split('"').next().map(str::to_owned);

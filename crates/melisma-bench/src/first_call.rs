@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use melisma::{Error, ErrorKind, Result};
+
 use super::Row;
 use super::measure::of_times;
-use melisma::{Error, ErrorKind, Result};
 
 const RUNS: usize = 7;
 
-/// Milliseconds that this program takes with `arguments`.
+/// Measures the milliseconds that this program takes with `arguments`.
 pub(super) fn row(name: &str, arguments: &[&OsStr]) -> Result<Row> {
     let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
     // The first run fills the caches on disk.

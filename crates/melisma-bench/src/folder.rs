@@ -8,7 +8,7 @@ use melisma::{Error, Result};
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// A new folder for `name` among the system's temporary files.
+    /// Creates a new folder for `name` among the system's temporary files.
     pub(crate) fn create(name: &str) -> Result<Self> {
         Self::create_in(&std::env::temp_dir(), name)
     }

@@ -18,6 +18,7 @@ mod runtime;
 mod serve;
 pub mod sheet;
 mod snac;
+mod speak;
 mod synth;
 
 use std::path::Path;
@@ -37,7 +38,7 @@ use melisma::text::table::{Align, Table};
 use melisma::{Error, Result};
 
 impl Row {
-    /// A single figure, not the median of many runs.
+    /// Creates the row of a single figure, not of the median of many runs.
     pub fn single(name: impl Into<String>, unit: &str, median: f64) -> Self {
         Self {
             id: None,
@@ -52,7 +53,7 @@ impl Row {
         }
     }
 
-    /// The row as one that programs find by `id`.
+    /// Returns the row as one that programs find by `id`.
     #[must_use]
     pub fn with_id(self, id: &str) -> Self {
         Self { id: Some(id.to_owned()), ..self }
@@ -64,7 +65,7 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// The device and memory that a room measures on.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct BenchContext<'a> {
     /// The device.
     pub device: &'a Device,
     /// Its budget and scopes.
@@ -72,30 +73,39 @@ pub struct Place<'a> {
 }
 
 /// Measures the rows of one room.
-pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
+pub type Room = fn(BenchContext<'_>) -> Result<Vec<Row>>;
 
 /// The benches of [`ROOMS`], in the same order.
-const BENCHES: [Room; ROOMS.len()] =
-    [runtime::rows, snac::rows, mel::rows, dataset::rows, pack::rows, synth::rows, optimize::rows, serve::rows];
+const BENCHES: [Room; ROOMS.len()] = [
+    runtime::rows,
+    snac::rows,
+    mel::rows,
+    dataset::rows,
+    pack::rows,
+    synth::rows,
+    optimize::rows,
+    serve::rows,
+    speak::rows,
+];
 
-/// Parts of rooms that can be measured alone, by the beginning of their rows' names.
+/// Returns parts of rooms that can be measured alone, by the beginning of their rows' names.
 fn parts() -> impl Iterator<Item = (&'static str, Room)> {
     let encode: Room = snac::encode_rows;
     std::iter::once(("snac/encode", encode)).chain(serve::PARTS)
 }
 
-/// Measures `rooms` or parts of rooms at `place` in the given order, or all rooms if none is named.
+/// Measures `rooms` or parts of rooms at `context` in the given order, or all rooms if none is named.
 ///
 /// # Errors
 /// A room is unknown, which is checked before anything is measured; or a room fails.
-pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
+pub fn run(rooms: &[String], context: BenchContext<'_>) -> Result<Record> {
     let chosen: Vec<Room> = match rooms {
         [] => BENCHES.to_vec(),
         _ => rooms.iter().map(|name| find(name)).collect::<Result<_>>()?,
     };
     let mut rows = Vec::new();
     for room in chosen {
-        rows.extend(room(place)?);
+        rows.extend(room(context)?);
     }
     // A row with an unknown unit could never be compared; it is a mistake in its bench.
     for row in &rows {
@@ -103,7 +113,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     }
     let machine = Machine::detect();
     let machine = format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch);
-    Ok(Record { machine, device: place.device.to_string(), rows, notes: peer::left_out() })
+    Ok(Record { machine, device: context.device.to_string(), rows, notes: peer::left_out() })
 }
 
 fn find(name: &str) -> Result<Room> {
@@ -130,7 +140,7 @@ impl Record {
         })
     }
 
-    /// One line per row.
+    /// Returns one line per row.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -164,7 +174,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Four significant digits.
+/// Returns four significant digits.
 fn figure(value: f64) -> String {
     let digits = (3 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
     format!("{value:.digits$}")
@@ -179,7 +189,8 @@ mod tests {
     fn unknown_rooms_are_named_with_those_there_are() {
         let device = Device::cpu().unwrap();
         let memory = MemoryTracker::new(Budget::unlimited());
-        let refused = |room: &str| run(&[room.to_owned()], Place { device: &device, memory: &memory }).unwrap_err();
+        let refused =
+            |room: &str| run(&[room.to_owned()], BenchContext { device: &device, memory: &memory }).unwrap_err();
         assert_eq!(refused("runtimes").hint().as_deref(), Some("did you mean `runtime`?"));
         assert!(refused("kitchen-sink").hint().unwrap().starts_with("the rooms are runtime"));
     }

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::record::{median_and_spread, quantile};
 use melisma::{Error, Result};
+
+use super::record::{median_and_spread, quantile};
 
 /// How long live streams run.
 const LIVE: Duration = Duration::from_secs(60);
@@ -39,13 +40,13 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The row of a rate: `amount` per second, in `unit`. The spread of the median is the same for
-    /// both.
+    /// Returns the row of a rate: `amount` per second, in `unit`. The spread of the median is the
+    /// same for both.
     pub fn rate(self, name: &str, unit: &str, amount: f64) -> super::Row {
         self.row(name, unit, amount / self.median)
     }
 
-    /// The row of a time in seconds.
+    /// Returns the row of a time in seconds.
     pub fn seconds(self, name: &str) -> super::Row {
         self.row(name, "s", self.median)
     }
@@ -70,14 +71,14 @@ pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
     of_times(times)
 }
 
-/// The median of `times`.
+/// Returns the median of `times`.
 pub(super) fn of_times(times: Vec<f64>) -> Measured {
     let (median, spread) = median_and_spread(&times);
     // A clock that does not advance would give an infinite rate.
     Measured { median: median.max(1e-12), spread, n: times.len() as u64 }
 }
 
-/// Rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
+/// Returns rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
 pub(super) fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<super::Row> {
     let measured = of_times(times.to_vec());
     let row = |(label, share): &(&str, f64)| super::Row {
@@ -89,12 +90,12 @@ pub(super) fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Ve
     shares.iter().map(row).collect()
 }
 
-/// How long live streams run: `MELISMA_BENCH_SECONDS`, or a minute.
+/// Returns how long live streams run: `MELISMA_BENCH_SECONDS`, or a minute.
 pub(super) fn live_time() -> Result<Duration> {
     Ok(setting("MELISMA_BENCH_SECONDS", 1..=3600)?.map_or(LIVE, Duration::from_secs))
 }
 
-/// A whole number from the environment.
+/// Returns a whole number from the environment.
 pub(super) fn setting(name: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>> {
     let Ok(text) = std::env::var(name) else { return Ok(None) };
     let value = text.parse().ok().filter(|value| range.contains(value));

@@ -13,10 +13,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde::Deserialize;
-
-use super::{Peer, Place, Row, peer};
-use crate::folder::Folder;
 use melisma::config::Config;
 use melisma::config::Sources;
 use melisma::engine::EngineName;
@@ -31,6 +27,10 @@ use melisma::output::{self, Existing};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
+use serde::Deserialize;
+
+use super::{BenchContext, Peer, Row, peer};
+use crate::folder::Folder;
 
 const PEERS: &str = include_str!("../peers/optimize.py");
 /// Approximate duration of each measurement of a peer.
@@ -50,8 +50,8 @@ struct Fetched {
     inputs: BTreeMap<String, PathBuf>,
 }
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let Device::Cpu(cpu) = place.device else {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = context.device else {
         eprintln!("note: the room optimize is measured on the CPU only; use --device cpu");
         return Ok(Vec::new());
     };
@@ -59,7 +59,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let config = config("field", cpu.threads)?;
     let mut rows = Vec::new();
     for subject in subjects(&folder.0)? {
-        rows.extend(of_model(&subject, &config, &folder.0, place.memory.budget())?);
+        rows.extend(of_model(&subject, &config, &folder.0, context.memory.budget())?);
     }
     rows.extend(memory::rows(&folder.0, cpu.threads)?);
     rows.extend(disk::rows(&folder.0, cpu.threads)?);
@@ -144,8 +144,8 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path, budget: &Budget) 
     Ok(rows)
 }
 
-/// The time from the call to the first result of the cached engine, beside the time without the
-/// cache.
+/// Measures the time from the call to the first result of the cached engine, beside the time
+/// without the cache.
 fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -> Result<Row> {
     let model = Model::open(&request.model)?;
     let sets = Sets::make(&model, request)?;
@@ -175,7 +175,7 @@ fn embedded(outcome: &Outcome) -> Option<(EngineName, f64)> {
     times.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The values that the search measures with, as files for the peer.
+/// Returns the values that the search measures with, as files for the peer.
 fn input_files(request: &Request, subject: &Subject, folder: &Path) -> Result<Vec<String>> {
     let model = Model::open(&subject.path)?;
     let sets = Sets::make(&model, request)?;
@@ -187,7 +187,7 @@ fn input_files(request: &Request, subject: &Subject, folder: &Path) -> Result<Ve
     sets.ports.iter().zip(&sets.values[0]).enumerate().map(file).collect()
 }
 
-/// The median of ONNX Runtime with its defaults.
+/// Returns the median of ONNX Runtime with its defaults.
 fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
     let path = subject.path.display().to_string();
     let mut arguments = vec!["run", &path, PEER_SECONDS];

@@ -10,18 +10,19 @@ mod speed;
 
 use std::collections::BTreeMap;
 
-use super::{Peer, Place, Row, peer};
 use melisma::pack::{self, Options};
 use melisma::runtime::device::Device;
 use melisma::{Budget, Error, ErrorKind, Result};
+
+use super::{BenchContext, Peer, Row, peer};
 
 const PEERS: &str = include_str!("../peers/pack.py");
 
 /// Peer to figure to value.
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let Device::Cpu(cpu) = place.device else { return cuda::rows(place) };
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = context.device else { return cuda::rows(context) };
     let mut rows = Vec::new();
     for (name, path) in weights() {
         let figures = peers(&path);
@@ -37,7 +38,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Paths of real weights by name; empty if they cannot be fetched.
+/// Returns the paths of real weights by name; empty if they cannot be fetched.
 fn weights() -> BTreeMap<String, String> {
     let cache = match std::env::var_os("MELISMA_CACHE_DIR") {
         Some(cache) => std::path::PathBuf::from(cache),
@@ -52,7 +53,7 @@ fn peers(path: &str) -> Figures {
     value.and_then(|mut value| serde_json::from_value(value[path].take()).ok()).unwrap_or_default()
 }
 
-/// The row's peers: the programs in `figures` that have `key`, in the row's unit.
+/// Returns the row's peers: the programs in `figures` that have `key`, in the row's unit.
 fn beside(figures: &Figures, key: &str, scale: f64) -> Vec<Peer> {
     let peer = |(name, values): (&String, &BTreeMap<String, f64>)| {
         values.get(key).map(|value| Peer { name: name.clone(), median: value * scale })
@@ -60,7 +61,7 @@ fn beside(figures: &Figures, key: &str, scale: f64) -> Vec<Peer> {
     figures.iter().filter_map(peer).collect()
 }
 
-/// The whole packed file beside the source and the peers' results.
+/// Measures the size of the whole packed file, beside the source and the peers' results.
 fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
     let packed = packed(source, None, 1)?;
     let len = source.len() as f64;
@@ -80,6 +81,9 @@ fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u
     Ok(packed)
 }
 
-fn check(is_right: bool, what: &str) -> Result<()> {
-    if is_right { Ok(()) } else { Err(Error::new(ErrorKind::Check, format!("{what} did not come back as it was"))) }
+fn check_equal<T: PartialEq>(found: T, expected: T, what: &str) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Check, format!("{what} did not come back as it was"))),
+    }
 }

@@ -1,5 +1,6 @@
 //! Other programs, measured in the same run through their Python packages.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,9 +30,25 @@ pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     }
 }
 
+/// Row to peer to figure.
+pub(super) type Figures = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// Returns the figures of all parts of `script`. Each part runs in its own process, so that a missing package costs
+/// only its own column.
+pub(super) fn figures(script: &str, parts: &[&[&str]]) -> Figures {
+    let mut figures = Figures::new();
+    for part in parts {
+        let found: Option<Figures> = peer(script, part).and_then(|value| serde_json::from_value(value).ok());
+        for (row, peers) in found.into_iter().flatten() {
+            figures.entry(row).or_default().extend(peers);
+        }
+    }
+    figures
+}
+
 static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Why peers were left out since the last call.
+/// Returns why peers were left out since the last call.
 pub(super) fn left_out() -> Vec<String> {
     std::mem::take(&mut LEFT_OUT.lock())
 }

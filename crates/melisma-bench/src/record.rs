@@ -5,7 +5,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The rooms that can be measured.
-pub const ROOMS: [&str; 8] = ["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize", "serve"];
+pub const ROOMS: [&str; 9] = ["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize", "serve", "speak"];
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub enum Better {
 }
 
 /// Every unit of a row.
-pub const UNITS: [(&str, Better); 22] = [
+pub const UNITS: [(&str, Better); 24] = [
     ("s", Better::Smaller),
     ("ms", Better::Smaller),
     ("us", Better::Smaller),
@@ -95,19 +95,21 @@ pub const UNITS: [(&str, Better); 22] = [
     ("M/s", Better::Larger),
     ("Mframes/s", Better::Larger),
     ("files/s", Better::Larger),
+    ("tokens/s", Better::Larger),
     ("segments/s", Better::Larger),
     ("voice-s/s", Better::Larger),
+    ("streams", Better::Larger),
     ("%", Better::LargerShare),
     ("% busy", Better::Neither),
 ];
 
-/// The direction in which figures in `unit` improve, if the unit is known.
+/// Returns the direction in which figures in `unit` improve, if the unit is known.
 pub fn direction(unit: &str) -> Option<Better> {
     UNITS.iter().find(|(known, _)| *known == unit).map(|(_, better)| *better)
 }
 
-/// The improvement from `old` to `new`: 0.25 means a quarter more speed, a time divided by 1.25, or
-/// 25 points of a share.
+/// Returns the improvement from `old` to `new`: 0.25 means a quarter more speed, a time divided by
+/// 1.25, or 25 points of a share.
 pub fn gain(better: Better, old: f64, new: f64) -> f64 {
     match better {
         Better::Larger => new / old - 1.0,
@@ -125,7 +127,7 @@ const RENAMED: [(&str, &str); 4] = [
     ("num_mega_buffers", "buffers_in_flight"),
 ];
 
-/// The current name of a row from any record.
+/// Returns the current name of a row from any record.
 fn current_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(RENAMED.iter().fold(name, |name, (old, new)| name.replace(old, new)))
@@ -139,7 +141,7 @@ fn known_unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
     }
 }
 
-/// The value at `share` of the sorted `values`, of which there is at least one, interpolated linearly.
+/// Returns the value at `share` of the sorted `values`, of which there is at least one, interpolated linearly.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -148,7 +150,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[low] + (sorted[high] - sorted[low]) * place.fract()
 }
 
-/// The median of `values`, of which there is at least one, and the interquartile range divided by it.
+/// Returns the median of `values`, of which there is at least one, and the interquartile range divided by it.
 pub fn median_and_spread(values: &[f64]) -> (f64, f64) {
     let median = quantile(values, 0.5);
     // A clock that does not advance would give an infinite spread.

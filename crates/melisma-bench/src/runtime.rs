@@ -4,24 +4,26 @@
 mod cpu;
 mod cuda;
 
-use std::collections::BTreeMap;
-
-use super::{Peer, Place, Room, Row, peer};
 use melisma::Result;
 use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 
-const PEERS: &str = include_str!("../peers/runtime.py");
+use super::peer::figures;
+use super::{BenchContext, Peer, Room, Row};
 
-/// The peers run before and after ours; the better of their two medians is reported.
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let (kind, measured): (_, Room) = match place.device {
-        Device::Cpu(_) => ("cpu", cpu::rows),
-        Device::Cuda(_) => ("cuda", cuda::rows),
+const PEERS: &str = include_str!("../peers/runtime.py");
+const CPU_PARTS: &[&[&str]] = &[&["numpy", "1"], &["numpy", "2"], &["torch", "1"], &["torch", "2"]];
+const CUDA_PARTS: &[&[&str]] = &[&["cuda"]];
+
+/// Measures our rows between two runs of the peers; the better of a peer's two medians is reported.
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let (parts, measured): (_, Room) = match context.device {
+        Device::Cpu(_) => (CPU_PARTS, cpu::rows),
+        Device::Cuda(_) => (CUDA_PARTS, cuda::rows),
     };
-    let before = peers(kind);
-    let mut rows = measured(place)?;
-    let after = peers(kind);
+    let before = figures(PEERS, parts);
+    let mut rows = measured(context)?;
+    let after = figures(PEERS, parts);
     for row in &mut rows {
         let is_time = super::better(&row.unit)? == super::Better::Smaller;
         for (name, &first) in before.get(&row.name).into_iter().flatten() {
@@ -33,12 +35,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Row to peer to figure; empty if Python or a module is missing.
-fn peers(kind: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
-    peer(PEERS, &[kind]).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
-}
-
-/// Numbers between -0.5 and 0.5, the same on every machine.
+/// Returns numbers between -0.5 and 0.5, the same on every machine.
 fn noise(len: usize) -> Vec<f32> {
     let mut random = Lcg32::new(1);
     (0..len).map(|_| random.unit() - 0.5).collect()

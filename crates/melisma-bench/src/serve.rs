@@ -9,6 +9,7 @@
 //! defaults.
 
 mod block;
+mod capacity;
 mod client;
 mod crowd;
 mod decode;
@@ -16,6 +17,7 @@ mod floor;
 mod host;
 mod memory;
 mod overload;
+mod queue;
 mod report;
 mod script;
 mod speech;
@@ -24,48 +26,54 @@ mod stream;
 mod subject;
 mod synth;
 
+use melisma::runtime::device::Device;
+use melisma::runtime::machine::{Machine, raise_file_limit};
+use melisma::{Error, Result};
 use tokio::runtime::Runtime;
 
 use super::measure::{live_time, of_times, quantiles, setting};
 use super::record::quantile;
 use super::snac::{codes, frame_time, model_folder};
-use super::{Peer, Place, Room, Row};
-use melisma::runtime::device::Device;
-use melisma::runtime::machine::{Machine, raise_file_limit};
-use melisma::{Error, Result};
+use super::{BenchContext, Peer, Room, Row};
 
 /// Parts that can be measured alone.
-pub(super) const PARTS: [(&str, Room); 8] = [
+pub(super) const PARTS: [(&str, Room); 12] = [
+    ("serve/capacity", capacity::rows),
+    ("serve/capacity/builtin", capacity::builtin_rows),
     ("serve/decode", decode::rows),
     ("serve/decode/builtin", decode::builtin_rows),
     ("serve/speech", speech::rows),
     ("serve/synth", synth::rows),
     ("serve/overload", overload::rows),
     ("serve/overload/builtin", overload::builtin_rows),
+    ("serve/queue", queue::rows),
+    ("serve/queue/builtin", queue::builtin_rows),
     ("serve/connections", crowd::rows),
     ("serve/memory", memory::rows),
 ];
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let mut rows = decode::rows(place)?;
-    rows.extend(speech::rows(place)?);
-    rows.extend(overload::rows(place)?);
-    // Music and connections do not depend on the device.
-    if let Device::Cpu(_) = place.device {
-        rows.extend(synth::rows(place)?);
-        rows.extend(crowd::rows(place)?);
-        rows.extend(memory::rows(place)?);
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let mut rows = capacity::rows(context)?;
+    rows.extend(decode::rows(context)?);
+    rows.extend(speech::rows(context)?);
+    rows.extend(overload::rows(context)?);
+    // Music and connections do not depend on the device, and a queue hardly.
+    if let Device::Cpu(_) = context.device {
+        rows.extend(queue::rows(context)?);
+        rows.extend(synth::rows(context)?);
+        rows.extend(crowd::rows(context)?);
+        rows.extend(memory::rows(context)?);
     }
     Ok(rows)
 }
 
-/// How many clients are measured at a time: `MELISMA_BENCH_CLIENTS`, or each of `counts`.
+/// Returns how many clients are measured at a time: `MELISMA_BENCH_CLIENTS`, or each of `counts`.
 fn client_counts(counts: &[u32]) -> Result<Vec<u32>> {
     let count = setting("MELISMA_BENCH_CLIENTS", 1..=100_000)?;
     Ok(count.map_or_else(|| counts.to_vec(), |n_clients| vec![n_clients as u32]))
 }
 
-/// The threads of the clients: a quarter of the machine's, the rest is the server's.
+/// Returns the threads of the clients: a quarter of the machine's, the rest is the server's.
 fn clients() -> Result<Runtime> {
     // Each client is an open file. Where the limit cannot be raised, connecting fails.
     let _ = raise_file_limit();

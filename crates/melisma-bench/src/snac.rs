@@ -10,34 +10,31 @@ mod live;
 mod population;
 mod technique;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use melisma_kernels::{Budget, Cpu, Device};
-
-use super::measure::{live_time, of_times};
-pub(super) use file::model_folder;
-
-use super::folder::Folder;
-use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
 use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Player, tokens};
 use melisma::{Context, Error, Result};
+use melisma_kernels::{Budget, Cpu, Device};
+
+use super::folder::Folder;
+use super::measure::{live_time, of_times};
+use super::peer::{Figures, figures};
+use super::{BenchContext, Peer, Plan, Row, first_call, measure, peer};
+
+pub(super) use file::{config_json, model_folder};
 
 const PEERS: &str = include_str!("../peers/snac.py");
-/// Each part runs in its own process, so that a missing package costs only its own column.
-const CPU_PARTS: &[&[&str]] = &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
-const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
+const CPU_PARTS: &[&[&str]] =
+    &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["slices"], &["population", "cpu"]];
+const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"], &["populate"]];
 
 /// Frames of the long clip, ten seconds; the peers decode the same number.
 const CLIP_FRAMES: usize = 117;
 /// Live streams on two cores.
 const N_LIVE: u32 = 8;
 const SEED: u64 = 0;
-
-/// Row to peer to figure.
-type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// A device to measure on.
 struct Rig(Context);
@@ -55,7 +52,7 @@ impl Rig {
         Player::new(model, self.0.queue(), self.0.budget(), Noise::default())
     }
 
-    /// The suffix of row names for the device.
+    /// Returns the suffix of row names for the device.
     fn suffix(&self) -> String {
         match self.0.device() {
             Device::Cpu(cpu) => format!(" {}t", cpu.threads),
@@ -64,27 +61,28 @@ impl Rig {
     }
 }
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let live = live_time()?;
     let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
-    let (parts, mut rows) = match place.device {
+    let (parts, mut rows) = match context.device {
         Device::Cpu(cpu) => (CPU_PARTS, cpu_rows(*cpu, &model, live)?),
-        Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(place.device)?, &model, live)?),
+        Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(context.device)?, &model, live)?),
     };
-    rows.push(first_call(place.device)?);
-    let figures = figures(parts);
+    rows.push(first_call(context.device)?);
+    let mut figures = figures(PEERS, parts);
+    rows.extend(population::python_rows(&mut figures));
     for row in &mut rows {
         let peers = figures.get(&row.name).into_iter().flatten();
         row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
     }
     rows.extend(population::speedups(&rows));
-    rows.extend(encode::rows(place)?);
+    rows.extend(encode::rows(context)?);
     Ok(rows)
 }
 
-/// The encoder's rows alone.
-pub(super) fn encode_rows(place: Place<'_>) -> Result<Vec<Row>> {
-    encode::rows(place)
+/// Measures the encoder alone.
+pub(super) fn encode_rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    encode::rows(context)
 }
 
 fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
@@ -99,7 +97,7 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// From program start to the end of the first second of audio.
+/// Measures from program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
     const N_FRAMES: usize = 12;
     let folder = Folder::create("snac-first")?;
@@ -124,18 +122,7 @@ fn clip(model: &Model, rig: &Rig) -> Result<Row> {
     Ok(measured.rate(&format!("snac/clip{}", rig.suffix()), "x", seconds))
 }
 
-fn figures(parts: &[&[&str]]) -> Figures {
-    let mut figures = Figures::new();
-    for part in parts {
-        let found: Option<Figures> = peer(PEERS, part).and_then(|value| serde_json::from_value(value).ok());
-        for (row, peers) in found.into_iter().flatten() {
-            figures.entry(row).or_default().extend(peers);
-        }
-    }
-    figures
-}
-
-/// Consecutive frames, the same for every run.
+/// Returns consecutive frames, the same for every run.
 fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
     let n_codes = (n_frames * config.n_slots()) as u32;
     (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
@@ -145,12 +132,12 @@ pub(super) fn codes(config: &Config, n_frames: usize) -> Result<Codes> {
     Codes::from_frames(config, &frames(config, n_frames))
 }
 
-/// The playing time of a frame.
+/// Returns the playing time of a frame.
 pub(super) fn frame_time(config: &Config) -> Duration {
     Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
 }
 
-/// The median and 99th percentile of `times` as two rows.
+/// Returns the median and 99th percentile of `times` as two rows.
 fn quantiles(name: &str, times: &[Duration]) -> Vec<Row> {
     let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
     measure::quantiles(name, &seconds, &[("p50", 0.5), ("p99", 0.99)])

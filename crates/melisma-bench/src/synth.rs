@@ -8,37 +8,32 @@ mod gpu;
 mod live;
 mod pads;
 mod phrase;
+mod soundfont;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use melisma::Result;
+use melisma::synth::patch::{self, Pitch, Touch};
+use melisma::synth::{Chord, Instrument, Kick, Melody, Phrase, Swell};
 use melisma_kernels::Device;
 
 use super::folder::Folder;
 use super::measure::{live_time, of_times, quantiles};
-use super::{Peer, Place, Plan, Row, first_call, measure, peer};
-use melisma::Result;
-use melisma::synth::patch::{self, Pitch, Touch};
-use melisma::synth::{Chord, Instrument, Kick, Melody, Phrase, Swell};
+use super::peer::figures;
+use super::{BenchContext, Peer, Plan, Row, first_call, measure, peer};
 
 const PEERS: &str = include_str!("../peers/synth.py");
 const RATE: u32 = 48_000;
 
-/// Row to peer to figure.
-type Figures = BTreeMap<String, BTreeMap<String, f64>>;
-
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let (mut rows, parts): (_, &[&str]) = match place.device {
-        Device::Cpu(_) => (cpu_rows(live_time()?)?, &["cpu"]),
-        Device::Cuda(_) => (gpu::rows(place.device)?, &["cuda"]),
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let (mut rows, parts): (_, &[&[&str]]) = match context.device {
+        Device::Cpu(_) => (cpu_rows(live_time()?)?, &[&["cpu"]]),
+        Device::Cuda(_) => (gpu::rows(context.device)?, &[&["cuda"]]),
     };
-    rows.push(first_call(place.device)?);
-    for part in parts {
-        let found: Option<Figures> = peer(PEERS, &[part]).and_then(|value| serde_json::from_value(value).ok());
-        for (name, peers) in found.into_iter().flatten() {
-            if let Some(row) = rows.iter_mut().find(|row: &&mut Row| row.name == name) {
-                row.peers.extend(peers.into_iter().map(|(name, median)| Peer { name, median }));
-            }
+    rows.push(first_call(context.device)?);
+    for (name, peers) in figures(PEERS, parts) {
+        if let Some(row) = rows.iter_mut().find(|row: &&mut Row| row.name == name) {
+            row.peers.extend(peers.into_iter().map(|(name, median)| Peer { name, median }));
         }
     }
     Ok(rows)
@@ -49,11 +44,12 @@ fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
     rows.extend(batching::rows()?);
     rows.extend(phrase::rows()?);
     rows.extend(file::rows()?);
+    rows.extend(soundfont::rows()?);
     rows.extend(live::rows(live)?);
     Ok(rows)
 }
 
-/// From program start to the end of the first second of audio.
+/// Measures from program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
     let folder = Folder::create("synth-first")?;
     let (sound, device) = (folder.0.join("sound.wav"), device.to_string());
@@ -64,7 +60,7 @@ fn first_call(device: &Device) -> Result<Row> {
     first_call::row("synth/first call in a fresh process, 1 s of preset:focus", &arguments)
 }
 
-/// Pad number `index`, with keys over five octaves.
+/// Returns pad number `index`, with keys over five octaves.
 fn pad(index: usize) -> melisma_kernels::signal::voice::Voice {
     sound(Instrument::Pad, index)
 }
@@ -76,7 +72,7 @@ fn sound(instrument: Instrument, index: usize) -> melisma_kernels::signal::voice
     patch::voice(instrument, pitch, touch)
 }
 
-/// Thirty seconds: 8 chords of 4 pads, 64 notes, 32 kicks, 4 swells.
+/// Returns thirty seconds: 8 chords of 4 pads, 64 notes, 32 kicks, 4 swells.
 fn long_phrase() -> Phrase {
     let chords = [[45, 57, 60, 64], [41, 53, 57, 60], [48, 55, 60, 64], [43, 55, 59, 62]];
     Phrase {
@@ -107,7 +103,7 @@ fn beside(mut row: Row, name: &str, median: f64) -> Row {
     row
 }
 
-/// CPU seconds of this thread.
+/// Returns the CPU seconds of this thread.
 fn cpu_seconds() -> f64 {
     melisma_kernels::device::ceiling::thread_seconds()
 }

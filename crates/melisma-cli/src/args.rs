@@ -6,11 +6,13 @@ mod corpus;
 mod dataset;
 mod encode;
 mod groups;
+mod input;
 mod optimize;
 mod pack;
 mod path;
 mod run;
 mod serve;
+mod speak;
 mod synth;
 
 use std::path::PathBuf;
@@ -19,15 +21,17 @@ use std::process::ExitCode;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::failure;
-pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, PlanArgs};
+use crate::{build, failure};
+pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, MergeArgs, PlanArgs};
 pub use encode::EncodeArgs;
 use groups::grouped;
+pub use input::InputArgs;
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use path::Paths;
 pub use run::RunArgs;
 pub use serve::ServeArgs;
+pub use speak::SpeakArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
@@ -41,7 +45,7 @@ const MAX_CHUNK: i64 = 65_536;
 #[derive(Debug, Parser)]
 #[command(
     name = "melisma",
-    version,
+    version = build::TEXT.as_str(),
     max_term_width = 110,
     after_help = "\
 MELISMA_MEMORY_LIMIT sets --memory-limit, and so on for every global option except --force.
@@ -69,6 +73,16 @@ Examples:
   melisma demo --open
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
+    /// Speak text with a language model and its codec
+    #[command(after_help = "\
+The language model is LlamaForCausalLM in Orpheus' token format, or in that of a speak.yaml beside it (docs/speak.md).
+Audio leaves as soon as it is final. The same text, voice, settings and seed give the same tokens for any number of threads,
+alone or in a list.
+
+Examples:
+  melisma speak \"Good morning!\" -o - --voice-model orpheus/ --model snac_24khz/ --voice tara | aplay
+  melisma speak --list texts.jsonl -o clips --voice-model orpheus/ --model snac_24khz/")]
+    Speak(SpeakArgs),
     /// Decode codec tokens to audio, from files or live pipes
     #[command(after_help = "\
 TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors).
@@ -80,14 +94,14 @@ Examples:
     Decode(DecodeArgs),
     /// Encode audio as codec tokens, from files or live pipes
     #[command(after_help = "\
-IN is WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF of any rate and number of channels; a pipe may be live.
+IN is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF of any rate and number of channels; pipes may be live.
 The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
 Text leaves as soon as no later sample can change it, and is the same for every --chunk and every pace of a pipe.
 
 Examples:
   melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
-  melisma encode wavs/ -o train.jsonl --metadata metadata.csv --text-column 3 --format orpheus --drop-repeats
-  arecord -f S16_LE -r 48000 -c 2 | melisma encode - -o - --channel left > tokens.fifo")]
+  melisma encode wavs/ -o train.jsonl --model snac_24khz/ --format orpheus --drop-repeats
+  arecord -f S16_LE -r 48000 -c 2 | melisma encode - -o - --model snac_24khz/ > tokens.fifo")]
     Encode(EncodeArgs),
     /// Render a score or generated music to audio
     #[command(after_help = "\
@@ -170,7 +184,9 @@ Examples:
     /// Serve live decoding to many clients over HTTP and WebSockets
     #[command(after_help = "\
 The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once.
+SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and --port.
 docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
+--queue and --streams are the keys serve.queue and serve.streams of melisma.yaml, MELISMA_SERVE_QUEUE and MELISMA_SERVE_STREAMS.
 
 Examples:
   melisma serve --model snac_24khz/ --upstream http://127.0.0.1:8000
@@ -196,7 +212,7 @@ Examples:
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Where report.html goes
+    /// Where report.html and the files of its commands go
     #[arg(short, long, value_name = "DIR", default_value = "melisma-demo")]
     pub output: PathBuf,
     /// Show the report in a browser
@@ -380,6 +396,17 @@ impl Globals {
         let texts = texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)));
         let given = switches.into_iter().filter(|(_, _, is_given, _)| *is_given);
         texts.chain(given.map(|(key, flag, _, value)| (key, flag, value.to_owned()))).collect()
+    }
+}
+
+impl Cli {
+    /// Returns the arguments that are settings: key, flag and text.
+    pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
+        let mut settings = self.globals.settings();
+        if let Some(Command::Serve(args)) = &self.command {
+            settings.extend(args.settings());
+        }
+        settings
     }
 }
 

@@ -6,7 +6,7 @@ use melisma::output;
 use melisma::runtime::{device, thread};
 use melisma::{Error, ErrorKind, Result};
 use melisma_bench::sheet::{self, Sheet};
-use melisma_bench::{self as bench, Place, Record};
+use melisma_bench::{self as bench, BenchContext, Record};
 use serde_json::json;
 
 use crate::args::{BenchArgs, BenchCommand};
@@ -27,7 +27,7 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     thread::probe(device::available_threads() + 8)?;
     // Created before any work, so that an unwritable path fails at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
-    let record = bench::run(&args.rooms, Place { device: context.device(), memory: context.memory() })?;
+    let record = bench::run(&args.rooms, BenchContext { device: context.device(), memory: context.memory() })?;
     let json = serde_json::to_value(&record).map_err(|error| Error::invalid(error.to_string()))?;
     if let Some(mut file) = file {
         let path = file.path().to_owned();

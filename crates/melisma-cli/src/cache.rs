@@ -2,12 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use melisma::optimize::cache::{Cache, Health, Listed};
+use melisma::optimize::cache::{Cache, EntryInfo, Health};
 use melisma::optimize::search::{InputShape, Report};
 use melisma::runtime::device::cuda::{self, CachedKernel};
-use melisma::text::size;
 use melisma::text::table::{Align, Table};
+use melisma::text::{count, size};
 use melisma::{Error, ErrorKind, Result};
+use melisma_server::batcher::CapacityCache;
 use serde_json::{Value, json};
 
 use crate::args::{CacheArgs, CacheCommand};
@@ -30,19 +31,21 @@ pub fn run(session: &Session, args: &CacheArgs) -> Result<()> {
     }
 }
 
-fn show(session: &Session, cache: &Cache, listed: &[Listed]) -> Result<()> {
+fn show(session: &Session, cache: &Cache, listed: &[EntryInfo]) -> Result<()> {
     let kernels = cuda::cached();
+    let capacities = session.config.cache_dir.value.as_deref().map_or(0, CapacityCache::count);
     let json = json!({
         "path": cache.folder().map(|path| path.display().to_string()),
         "note": cache.note(),
         "engines": listed.iter().map(entry_json).collect::<Vec<_>>(),
         "kernels": kernels.iter().map(kernel_json).collect::<Vec<_>>(),
+        "capacities": capacities,
     });
-    session.print("cpu", || text(listed, &kernels), json)
+    session.print("cpu", || text(listed, &kernels) + &format!("capacities of servers: {capacities}\n"), json)
 }
 
 /// Returns the name of an entry's state, and the details that are known.
-fn state(entry: &Listed) -> (&'static str, String) {
+fn state(entry: &EntryInfo) -> (&'static str, String) {
     match &entry.health {
         Health::Good(manifest) => ("good", format!("made because: {}", manifest.reason)),
         Health::Bad(reason) => ("damaged", reason.clone()),
@@ -50,10 +53,12 @@ fn state(entry: &Listed) -> (&'static str, String) {
     }
 }
 
-fn entry_json(entry: &Listed) -> Value {
+fn entry_json(entry: &EntryInfo) -> Value {
     let (state, note) = state(entry);
     let plan = match &entry.health {
-        Health::Good(manifest) => json!({ "parts": manifest.parts.shown(), "candidate": manifest.plan["candidate"] }),
+        Health::Good(manifest) => {
+            json!({ "parts": manifest.parts.in_words(), "candidate": manifest.plan["candidate"] })
+        }
         Health::Bad(_) | Health::SetAside(_) => Value::Null,
     };
     let report = report(entry);
@@ -66,7 +71,7 @@ fn entry_json(entry: &Listed) -> Value {
 }
 
 /// Returns the measurements recorded with a valid entry.
-fn report(entry: &Listed) -> Option<Report> {
+fn report(entry: &EntryInfo) -> Option<Report> {
     match &entry.health {
         Health::Good(manifest) => Report::read(&manifest.plan).ok(),
         Health::Bad(_) | Health::SetAside(_) => None,
@@ -77,7 +82,7 @@ fn kernel_json(kernel: &CachedKernel) -> Value {
     json!({ "name": kernel.name, "bytes": kernel.bytes, "state": if kernel.is_whole { "good" } else { "damaged" } })
 }
 
-fn text(listed: &[Listed], kernels: &[CachedKernel]) -> String {
+fn text(listed: &[EntryInfo], kernels: &[CachedKernel]) -> String {
     let mut table = Table::new([
         ("entry", Align::Left),
         ("model", Align::Left),
@@ -92,13 +97,11 @@ fn text(listed: &[Listed], kernels: &[CachedKernel]) -> String {
     for entry in listed {
         let (state, note) = state(entry);
         let [model, inputs, engine] = match report(entry) {
-            Some(report) => {
-                [report.model_name, InputShape::list(&report.inputs), report.candidate.to_string()].map(plain)
-            }
+            Some(report) => [report.model_name, InputShape::list(&report.inputs), report.candidate.to_string()],
             None => ["-"; 3].map(str::to_owned),
         };
         let name = entry.name.get(..12).unwrap_or(&entry.name).to_owned();
-        let idle = idle(entry).map_or_else(|| "-".to_owned(), shown);
+        let idle = idle(entry).map_or_else(|| "-".to_owned(), duration);
         let (bytes, uses, state) = (size::show(entry.bytes), entry.uses.to_string(), state.to_owned());
         table.push([name, model, inputs, engine, bytes, uses, idle, state, note]);
     }
@@ -110,13 +113,7 @@ fn text(listed: &[Listed], kernels: &[CachedKernel]) -> String {
     text + &format!("kernels: {}, {}, {damaged} damaged\n", kernels.len(), size::show(kernel_bytes))
 }
 
-/// Replaces control characters, which could move a terminal's cursor: names come from models and
-/// files.
-fn plain(text: String) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {
+fn damaged(cache: &Cache, listed: &[EntryInfo]) -> Result<()> {
     let bad = listed.iter().filter_map(|entry| match &entry.health {
         Health::Bad(reason) => Some(format!("{}: {reason}", entry.name)),
         Health::Good(_) | Health::SetAside(_) => None,
@@ -138,15 +135,19 @@ fn clear(session: &Session, cache: &Cache) -> Result<()> {
     let (engines, engine_bytes) = cache.clear()?;
     let (kernels, kernel_bytes) = cuda::clear_cache().map_err(|error| Error::io("compiled kernels", error))?;
     let bytes = engine_bytes + kernel_bytes;
-    let json = json!({ "engines": engines, "kernels": kernels, "bytes": bytes });
-    session.print("cpu", || format!("removed {engines} engines and {kernels} kernels, {}\n", size::show(bytes)), json)
+    let folder = session.config.cache_dir.value.as_deref();
+    let capacities = folder.map(CapacityCache::clear).transpose()?.unwrap_or(0);
+    let json = json!({ "engines": engines, "kernels": kernels, "capacities": capacities, "bytes": bytes });
+    let counts = [(engines, "engine"), (kernels, "kernel"), (capacities, "capacity")];
+    let [engines, kernels, capacities] = counts.map(|(n, what)| count(n as u64, what));
+    session.print("cpu", || format!("removed {engines}, {kernels} and {capacities}, {}\n", size::show(bytes)), json)
 }
 
-fn idle(entry: &Listed) -> Option<Duration> {
+fn idle(entry: &EntryInfo) -> Option<Duration> {
     SystemTime::now().duration_since(entry.used?).ok()
 }
 
-fn shown(idle: Duration) -> String {
+fn duration(idle: Duration) -> String {
     match idle.as_secs() {
         seconds @ 0..120 => format!("{seconds}s"),
         seconds @ 120..7200 => format!("{}min", seconds / 60),
@@ -160,14 +161,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_move_the_cursor() {
-        assert_eq!(plain("a\u{1b}[2Jb\rc\u{9b}d\te".to_owned()), "a?[2Jb?c?d?e");
-    }
-
-    #[test]
     fn idle_times_are_in_the_largest_unit_that_has_two() {
         let idle = [0, 119, 120, 7199, 7200, 172_799, 172_800, 99 * 86_400 - 1];
         let texts = ["0s", "119s", "2min", "119min", "2h", "47h", "2d", "98d"];
-        assert_eq!(idle.map(|seconds| shown(Duration::from_secs(seconds))), texts);
+        assert_eq!(idle.map(|seconds| duration(Duration::from_secs(seconds))), texts);
     }
 }

@@ -37,6 +37,16 @@ impl Codec {
         Self::open_in(context, source)
     }
 
+    /// Warns in one line that language models cannot use `what` if the built-in model made it.
+    pub fn warn_of_builtin(&self, session: &Session, what: &str) {
+        if self.model.is_builtin() {
+            session.say(&format!(
+                "warning: {what} of {BUILTIN}; a language model such as Orpheus needs those of its own codec: name it with \
+                 --model"
+            ));
+        }
+    }
+
     /// Opens the model in `context` and counts its weights.
     pub fn open_in(context: &Context, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();

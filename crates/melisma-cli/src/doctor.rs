@@ -99,7 +99,7 @@ impl Facts {
             line(&format!("engine {name}"), format!("{version}, part of this program"));
         }
         for (name, found) in &self.engines {
-            line(&format!("engine {name}"), found.as_ref().map_or_else(Clone::clone, Library::shown));
+            line(&format!("engine {name}"), found.as_ref().map_or_else(Clone::clone, Library::text));
         }
         for (name, files, used) in &self.caches {
             line(&format!("cache {name}"), format!("{}, {}", count(*files, "file"), size::show(*used)));
@@ -107,7 +107,7 @@ impl Facts {
         line("cache directory", or_none(&self.cache_dir));
         line("config file", self.config_shown());
         line("profile", self.profile.clone());
-        line("memory limit", self.memory_limit.map_or_else(|| "none".to_owned(), size::show));
+        line("memory limit", size::show_limit(self.memory_limit));
         line("threads", self.threads.to_string());
         line("will use", format!("{} ({})", self.device, self.device.description()));
         table
@@ -150,7 +150,7 @@ struct Library {
 }
 
 impl Library {
-    fn shown(&self) -> String {
+    fn text(&self) -> String {
         format!("{}, {}", self.version, self.place)
     }
 }

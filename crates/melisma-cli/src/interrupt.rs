@@ -1,5 +1,5 @@
 //! SIGINT, SIGTERM and SIGHUP: save what the command wants to keep, write the trace, remove partial
-//! files, and exit with 128 + the signal number.
+//! files, and exit with 128 + the signal number. A server drains first, and a SIGHUP makes it read its files again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,27 @@ type SaveFn = Box<dyn FnOnce() -> Option<String> + Send>;
 /// Asks a command to finish its work.
 type DrainFn = Box<dyn FnOnce() + Send>;
 
+/// Asks a command to read its files again.
+type ReloadFn = Box<dyn Fn() + Send>;
+
 /// Time that a server has to end after its second signal.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 static ON_INTERRUPT: Mutex<Option<SaveFn>> = Mutex::new(None);
 static ON_FIRST_SIGNAL: Mutex<Option<DrainFn>> = Mutex::new(None);
+static ON_HANGUP: Mutex<Option<ReloadFn>> = Mutex::new(None);
 
 /// Calls `save` when the process is interrupted.
 pub fn on_interrupt(save: impl FnOnce() -> Option<String> + Send + 'static) {
     *ON_INTERRUPT.lock() = Some(Box::new(save));
 }
 
-/// Calls `drain` at the first signal; only the second interrupts the process, or a SIGHUP.
+/// Calls `reload` at each SIGHUP, which then does not end the process.
+pub fn on_hangup(reload: impl Fn() + Send + 'static) {
+    *ON_HANGUP.lock() = Some(Box::new(reload));
+}
+
+/// Calls `drain` at the first signal; only the second interrupts the process.
 pub fn on_first_signal(drain: impl FnOnce() + Send + 'static) {
     *ON_FIRST_SIGNAL.lock() = Some(Box::new(drain));
 }
@@ -45,9 +54,12 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     let wait = move || {
         let mut is_served = false;
         for signal in signals.forever() {
-            let drain = ON_FIRST_SIGNAL.lock().take();
-            is_served |= drain.is_some();
-            if let Some(drain) = drain.filter(|_| signal != SIGHUP) {
+            if let Some(reload) = ON_HANGUP.lock().as_ref().filter(|_| signal == SIGHUP) {
+                reload();
+                continue;
+            }
+            if let Some(drain) = ON_FIRST_SIGNAL.lock().take() {
+                is_served = true;
                 drain();
                 continue;
             }
@@ -63,7 +75,7 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     thread::start("signals", wait).map(drop)
 }
 
-/// A write beyond the limit on the size of files becomes an error instead of the end of the process.
+/// Makes a write beyond the limit on the size of files an error instead of the end of the process.
 pub fn survive_large_files() -> Result<()> {
     let handler = signal_hook::flag::register(SIGXFSZ, Arc::default());
     handler.map(drop).map_err(|error| Error::io("signal handlers", error))

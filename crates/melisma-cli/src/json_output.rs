@@ -20,7 +20,7 @@ enum Output {
     Printed,
 }
 
-/// From now on the process must print an object, whatever happens.
+/// Promises an object: from now on the process must print one, whatever happens.
 pub fn enable() {
     replace(|output| if matches!(output, Output::Disabled) { Output::Pending } else { output });
 }

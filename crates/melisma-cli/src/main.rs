@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod build;
 mod cache;
 mod codec;
 mod completions;
@@ -25,7 +26,9 @@ mod serve;
 mod session;
 mod settings;
 mod show;
+mod speak;
 mod synth;
+mod systemd;
 mod terminal;
 mod trace_file;
 mod unpack;
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let session = Session::open(&cli.globals, &cli.paths)?;
+    let session = Session::open(&cli)?;
     if !cli.command.as_ref().is_some_and(|command| command.is_worker() || command.notes_later()) {
         session.note_unread_config();
         session.warn_of_misspelt_variables();
@@ -64,6 +67,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
+        Some(Command::Speak(args)) => speak::run(&session, &args),
         Some(Command::Decode(args)) => decode::run(&session, &args),
         Some(Command::Encode(args)) => encode::run(&session, &args),
         Some(Command::Synth(args)) => synth::run(&session, &args),

@@ -165,7 +165,7 @@ fn write_npy(path: &Path, mel: &Spectrogram, existing: Existing) -> Result<()> {
     file.commit()
 }
 
-/// Returns one tensor per input.
+/// Returns a safetensors file with one tensor per input.
 fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
     let tensors = mels.iter().zip(names).map(|(mel, name)| safetensors::Tensor {
         name,
@@ -176,8 +176,8 @@ fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
     safetensors::encode(tensors.collect(), &[])
 }
 
-/// Names of results: `mel` for a single one, otherwise the inputs' names, numbered where they
-/// repeat.
+/// Returns the names of results: `mel` for a single one, otherwise the inputs' names, numbered
+/// where they repeat.
 fn names(inputs: &[PathBuf]) -> Vec<String> {
     if inputs.len() == 1 {
         return vec!["mel".to_owned()];

@@ -28,7 +28,7 @@ pub fn with_search<R>(session: &Session, work: impl FnOnce(Search<'_>) -> Result
     work(Search::new(&session.config, session.memory(&cpu).budget(), worker()?, &say))
 }
 
-/// Candidates are measured in child processes that run this program.
+/// Measures candidates in child processes that run this program.
 pub fn worker() -> Result<Worker> {
     Worker::this_program(&["optimize-worker"])
 }

@@ -1,47 +1,50 @@
 //! `melisma serve`: live decoding for many clients.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use melisma::config::{Layers, Sources};
 use melisma::format::read_text;
 use melisma::runtime::device::Device;
-use melisma::runtime::machine::raise_file_limit;
+use melisma::runtime::machine::{passed_listener, raise_file_limit};
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
 use melisma::text::count;
 use melisma::{Error, Result};
-use melisma_server::batcher::{Batcher, Setup};
+use melisma_server::batcher::{Batcher, CapacityCache, Setup};
 use melisma_server::metrics::Metrics;
 use melisma_server::upstream::{self, Upstream};
-use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, encoder, key};
+use melisma_server::{Decoder, Guard, Keyring, Level, Limits, Listen, Log, Server, Settings, Stopper, encoder, key};
 use serde_json::json;
 
 use crate::args::ServeArgs;
-use crate::codec::{Codec, loaded_bytes};
+use crate::codec::{BUILTIN, Codec, loaded_bytes};
 use crate::decode::rounding;
 use crate::session::Session;
-use crate::{interrupt, terminal};
+use crate::{build, interrupt, systemd, terminal};
 
 const KEY_VARIABLE: &str = "MELISMA_API_KEY";
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
-const DEFAULT_MODEL: &str = "builtin:mini24";
 
 pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
-    let key = read_key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
-    let guard = Guard { key, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
-    let is_quiet = session.settings.quiet.value;
-    let log = Log::new(move |line| {
-        if !is_quiet {
-            terminal::say(line);
-        }
-    });
+    let keys = keys(args)?;
+    let guard = Guard { keys: keys.clone(), allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
+    let level = match (session.settings.quiet.value, session.settings.verbose.value) {
+        (true, _) => Level::Error,
+        (false, true) => Level::Debug,
+        (false, false) => Level::Info,
+    };
+    let log = Log::new(level, |_, line| terminal::say(line));
     let threads = session.config.threads.value.count();
     let defaults = Limits::default();
     let listeners = args.max_streams.map_or(defaults.listeners, |n| defaults.listeners.min(n as usize));
-    let limits = Limits { listeners, ..defaults };
+    let limits = Limits { listeners, queue: session.serve.queue.value.0, ..defaults };
     let upstream = upstream(session, args)?;
-    let settings = Settings { address: address(args)?, guard, limits, log: log.clone(), threads, upstream };
+    let (listen, build, stopper) = (listen(args)?, build::info(), Stopper::default());
+    let reloader = Arc::new(OnceLock::<Reloader>::new());
+    take_signals(&stopper, &reloader, &log);
+    let settings = Settings { listen, guard, limits, log: log.clone(), threads, upstream, build, stopper };
     // Each connection is an open file. Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = Server::bind(settings)?;
@@ -49,40 +52,67 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     session.say(&url);
     session.note_unread_config();
     session.warn_of_misspelt_variables();
-    let (stopper, said) = (server.stopper(), log.clone());
-    // From here on, a reader that blocks must not block the server.
-    interrupt::on_first_signal(move || {
-        said.line("draining: open streams are finished; a second signal ends them");
-        stopper.drain();
+    if args.upstream.is_some() && args.model.as_deref() == Some(BUILTIN) {
+        session.say(&format!(
+            "warning: --upstream with --model {BUILTIN}: a language model such as Orpheus speaks in codes of its own \
+             codec, which this one turns into noise"
+        ));
+    }
+    // This is the only call of `set`.
+    let _ = reloader.set(Reloader {
+        keys,
+        key_file: args.api_key_file.clone(),
+        upstream: server.upstream().zip(args.upstream.clone()),
+        sources: session.sources.clone(),
+        log: log.clone(),
     });
     server.run(|metrics| load(session, args, metrics, &log))?;
     let device = session.context()?.device().to_string();
     session.print(device, String::new, json!({ "address": url }))
 }
 
+/// Answers signals before anybody can reach the server: from then on they drain it, or make it read its files again.
+fn take_signals(stopper: &Stopper, reloader: &Arc<OnceLock<Reloader>>, log: &Log) {
+    let (stopper, reloader, log) = (stopper.clone(), Arc::clone(reloader), log.clone());
+    interrupt::on_hangup(move || {
+        if let Some(reloader) = reloader.get() {
+            reloader.reload();
+        }
+    });
+    // A reader that blocks must not block the server, so the log writes this line.
+    interrupt::on_first_signal(move || {
+        log.line(Level::Info, "draining: open streams are finished; a second signal ends them");
+        systemd::tell("STOPPING=1");
+        stopper.drain();
+    });
+}
+
 fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) -> Result<Decoder> {
     let context = session.context()?;
-    let model = args.model.as_deref().unwrap_or(DEFAULT_MODEL);
-    let max_streams = args.max_streams.map_or_else(|| default_streams(context.device()), |n| n as usize);
-    session.require(context.device(), "serving this model", needed(model, context.device(), max_streams))?;
+    let model = args.model.as_deref().unwrap_or(BUILTIN);
+    let streams = session.serve.streams.value;
+    let max_streams = streams.slots(context.device(), args.max_streams.map(|n| n as usize));
+    session.require(context.device(), "serving this model", required_memory(model, context.device(), max_streams))?;
     let codec = Codec::open_in(context, model)?;
+    let folder = session.config.cache_dir.value.as_deref();
+    let cache = folder.map(|folder| CapacityCache::of(folder, &codec.model, context.device(), max_streams));
     let setup = Setup {
         queue: context.queue(),
         budget: context.budget(),
         options: EngineOptions::new(max_streams).with_rounding(rounding(session)?),
-        capacity: None,
+        sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
+        log: log.clone(),
     };
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = context.budget();
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
-    let capacity = batcher.capacity();
-    log.line(&format!("ready on {}: {}", context.device(), count(capacity.streams as u64, "stream")));
+    systemd::tell("READY=1");
     Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().clone() })
 }
 
 /// Returns the memory of the model, of the decoder for `max_streams` streams, and of the encoder.
-fn needed(model: &str, device: &Device, max_streams: usize) -> Needed {
+fn required_memory(model: &str, device: &Device, max_streams: usize) -> Needed {
     let loaded = loaded_bytes(model);
     // A model that cannot be read counts as nothing, because opening it fails later.
     let Ok(config) = Config::open(model) else { return Needed { host: loaded, device: 0 } };
@@ -91,10 +121,49 @@ fn needed(model: &str, device: &Device, max_streams: usize) -> Needed {
     Needed { host: loaded + decoder.host + encoder.host, device: decoder.device + encoder.device }
 }
 
-fn default_streams(device: &Device) -> usize {
-    match device {
-        Device::Cpu(_) => 64,
-        Device::Cuda(_) => 2048,
+/// What a running server reads again.
+struct Reloader {
+    keys: Keyring,
+    key_file: Option<PathBuf>,
+    /// The language model and its URL.
+    upstream: Option<(Arc<Upstream>, String)>,
+    sources: Sources,
+    log: Log,
+}
+
+impl Reloader {
+    /// Reads the keys and the voices again. What cannot be read stays as it is.
+    fn reload(&self) {
+        let keys = self.key_file.as_deref().map(|path| {
+            self.keys.read_again(path)?;
+            Ok(count(self.keys.count() as u64, "key"))
+        });
+        let voices = self.upstream.as_ref().map(|(upstream, url)| {
+            let config = Layers::read(&self.sources)?.section()?;
+            let n_voices = upstream.set_voices(upstream::Settings::new(url, &config)?)?;
+            Ok(count(n_voices as u64, "voice"))
+        });
+        if keys.is_none() && voices.is_none() {
+            self.log.line(Level::Warn, "warning: nothing to reload: there is neither a file of keys nor an upstream");
+        }
+        for (name, read) in [("keys", keys), ("voices", voices)] {
+            match read {
+                None => {}
+                Some(Ok(read)) => self.log.line(Level::Info, &format!("reloaded: {read}")),
+                Some(Err(error)) => {
+                    let error: Error = error;
+                    self.log.line(Level::Error, &format!("error: the old {name} stay: {error}"));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the socket that the service manager passed on, or the address.
+fn listen(args: &ServeArgs) -> Result<Listen> {
+    match passed_listener()? {
+        Some(socket) => Ok(Listen::Socket(socket)),
+        None => address(args).map(Listen::Address),
     }
 }
 
@@ -113,6 +182,15 @@ fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
     }
     let key = read_key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
     Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.upstream)? }).map(Some)
+}
+
+/// Returns the keys of the file, or the one of the environment.
+fn keys(args: &ServeArgs) -> Result<Keyring> {
+    match (&args.api_key_file, key::of_environment(KEY_VARIABLE)) {
+        (Some(path), _) => Keyring::read(path),
+        (None, Ok(Some(key))) => Keyring::of_key(KEY_VARIABLE, &key),
+        (None, found) => found.map(|_| Keyring::default()),
+    }
 }
 
 /// Returns the key of the file, or of the environment; never of an argument, which other users could see.

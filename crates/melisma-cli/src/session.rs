@@ -11,13 +11,14 @@ use melisma::config::{self, Config, Entry, Environment, Layers, Section, Sources
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{self, Needed, Reservation, Space};
+use melisma::speak;
 use melisma::text::size;
 use melisma::trace::{Collector, Detail, Nvtx};
 use melisma::{Context, Error, ErrorKind, Remedy, Result};
 use melisma_server::upstream;
 use serde_json::Value;
 
-use crate::args::{Globals, Paths};
+use crate::args::Cli;
 use crate::input::Input;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -39,6 +40,10 @@ pub struct Session {
     pub config: Config,
     pub settings: Settings,
     pub upstream: upstream::Config,
+    /// Where the settings come from.
+    pub sources: Sources,
+    pub serve: melisma_server::Config,
+    pub speak: speak::Config,
     pub existing: Existing,
     pub collector: Collector,
     format: Format,
@@ -53,15 +58,17 @@ pub struct Session {
 impl Session {
     /// Resolves the settings and opens the trace file, so that a bad path fails before any work. No
     /// output may also be an input.
-    pub fn open(globals: &Globals, paths: &Paths) -> Result<Self> {
+    pub fn open(cli: &Cli) -> Result<Self> {
+        let Cli { globals, paths, .. } = cli;
         let environment = Environment::process();
         let sources = Sources::default()
             .with_file(globals.config.clone())
             .with_environment(environment)
-            .with_flags(globals.settings());
+            .with_flags(cli.settings());
         let layers = Layers::read(&sources)?;
         let config = Config::of(&layers)?;
         let (settings, upstream): (Settings, _) = (layers.section()?, layers.section()?);
+        let (serve, speak) = (layers.section()?, layers.section()?);
         if let Some(directory) = &config.cache_dir.value {
             device::cuda::set_cache_directory(directory.clone());
         }
@@ -80,6 +87,9 @@ impl Session {
             config,
             settings,
             upstream,
+            sources,
+            serve,
+            speak,
             existing,
             collector,
             format,
@@ -95,9 +105,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Every setting with its value and origin.
+    /// Returns every setting with its value and origin.
     pub fn entries(&self) -> Vec<Entry<'_>> {
-        [self.config.entries(), self.settings.entries(), self.upstream.entries()].concat()
+        let fronts = [self.settings.entries(), self.serve.entries(), self.upstream.entries()].concat();
+        [self.config.entries(), fronts, self.speak.entries()].concat()
     }
 
     /// Starts collecting spans; until then they cost nothing.
@@ -157,7 +168,7 @@ impl Session {
 
     /// Returns the error for a memory limit below the `bytes` that `what` needs in total.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
-        let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
+        let limit = size::show_limit(self.config.memory_limit.value.bytes());
         let least = bytes.next_multiple_of(1 << 20);
         Error::new(ErrorKind::Memory, format!("--memory-limit {limit}: {what} needs {}", size::exact(least)))
             .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
@@ -206,12 +217,12 @@ impl Session {
             return Err(Error::invalid(format!("{name}: more than {most} bytes")).with_hint("cut it first"));
         }
         // The length of a pipe is known only at its end.
-        let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
+        let limit = size::show_limit(self.config.memory_limit.value.bytes());
         let message = format!("--memory-limit {limit}: {name} has more than the {} that are free", size::show(room));
         Err(Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 
-    /// If a `melisma.yaml` in the current folder is not read, says where it would be read from.
+    /// Notes where a `melisma.yaml` in the current folder would be read from, if it is not read.
     pub fn note_unread_config(&self) {
         let here = Path::new(config::FILE_NAME);
         let is_same = |path: &Path| matches!((path.canonicalize(), here.canonicalize()), (Ok(a), Ok(b)) if a == b);
@@ -288,7 +299,7 @@ impl Session {
     }
 }
 
-/// `cuda:0: 1.2GiB of 80GiB in use, 37 % busy, 123 W`, without what the GPU does not tell.
+/// Returns `cuda:0: 1.2GiB of 80GiB in use, 37 % busy, 123 W`, without what the GPU does not tell.
 fn gpu_line(gpu: &Device) -> Option<String> {
     let usage = device::usage(gpu)?;
     let mut line = format!("{gpu}: {} of {} in use", size::show(usage.memory_bytes), size::show(usage.total_bytes));

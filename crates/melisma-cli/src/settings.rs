@@ -17,7 +17,7 @@ melisma::section! {
 }
 
 impl Settings {
-    /// How many rows the table of spans has.
+    /// Returns how many rows the table of spans has.
     pub fn rows(&self) -> usize {
         usize::try_from(self.profile_rows.value).unwrap_or(usize::MAX)
     }
@@ -27,11 +27,13 @@ impl Settings {
 mod tests {
     use super::*;
     use melisma::config::{Config, Layers, Section, Sources};
+    use melisma::speak;
     use melisma_server::upstream;
 
     #[test]
     fn the_library_takes_the_keys_of_fronts_for_no_typing_errors() {
-        for key in Settings::KEYS.iter().chain(upstream::Config::KEYS).copied() {
+        for key in [Settings::KEYS, melisma_server::Config::KEYS, upstream::Config::KEYS, speak::Config::KEYS].concat()
+        {
             let sources = Sources::default().with_flags(vec![(key, "--flag", "x".to_owned())]);
             Config::load(&sources).unwrap();
         }

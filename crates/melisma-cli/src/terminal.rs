@@ -6,6 +6,8 @@ use std::path::Path;
 
 use melisma::output;
 use melisma::runtime::machine::had_stdout;
+use melisma::text::table::escaped;
+pub use melisma::text::table::one_line;
 use melisma::{Error, ErrorKind, Result};
 
 /// Writes `text` to stdout. A closed pipe is not an error.
@@ -56,28 +58,6 @@ pub fn visible(text: &str) -> String {
 /// Returns `path` on one line.
 pub fn name(path: &Path) -> String {
     one_line(&path.display().to_string())
-}
-
-/// Returns `text` on one line: newlines are escaped too.
-pub fn one_line(text: &str) -> String {
-    escaped(text, |_| false)
-}
-
-fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if (c.is_control() || is_direction(c)) && !is_kept(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Characters that change the display order of others.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 #[cfg(test)]

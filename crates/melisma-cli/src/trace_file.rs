@@ -17,7 +17,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Nothing is written.
+    /// Returns a trace that is not written.
     pub fn none(collector: &Collector) -> Self {
         Self { collector: collector.clone(), file: Arc::default() }
     }

@@ -2,6 +2,7 @@
 
 use clap::CommandFactory;
 use melisma::config::{Config, Environment, Section, nearest, variable};
+use melisma::speak;
 use melisma_server::upstream;
 
 use crate::args::Cli;
@@ -11,8 +12,9 @@ const PREFIX: &str = "MELISMA_";
 /// Prefixes of variables for tests and benchmarks.
 const INTERNAL: [&str; 3] = ["MELISMA_BENCH_", "MELISMA_SHIM_", "MELISMA_TEST_"];
 /// Variables that mirror neither a setting nor an option.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "MELISMA_API_KEY",
+    "MELISMA_COMMIT",
     "MELISMA_CONFIG",
     "MELISMA_CUDA_PATH",
     "MELISMA_ISA",
@@ -24,7 +26,7 @@ const OTHERS: [&str; 10] = [
     "MELISMA_UPSTREAM_KEY",
 ];
 
-/// Variables with our prefix that nothing reads, each with the known name that was probably meant.
+/// Returns the variables with our prefix that nothing reads, each with the known name that was probably meant.
 pub fn misspelt(environment: &Environment) -> Vec<(&str, String)> {
     let known = known();
     // The common prefix is removed, because it would make all names look similar.
@@ -38,7 +40,8 @@ pub fn misspelt(environment: &Environment) -> Vec<(&str, String)> {
 }
 
 fn known() -> Vec<String> {
-    let keys = [Config::KEYS, Settings::KEYS, upstream::Config::KEYS];
+    let keys =
+        [Config::KEYS, Settings::KEYS, melisma_server::Config::KEYS, upstream::Config::KEYS, speak::Config::KEYS];
     let mut known: Vec<String> = keys.into_iter().flatten().map(|key| variable(key)).collect();
     known.extend(OTHERS.map(str::to_owned));
     add_options(&Cli::command(), &mut known);
@@ -63,6 +66,7 @@ mod tests {
             ("MELISMA_THREADS", "4"),
             ("MELISMA_QUIET", "1"),
             ("MELISMA_UPSTREAM_API", "chat"),
+            ("MELISMA_SPEAK_VOICES", "ann"),
             ("MELISMA_ALLOW_HOST", "a"),
             ("MELISMA_ISA", "scalar"),
             ("MELISMA_HOMEPAGE_OF_THE_PROJECT", "x"),

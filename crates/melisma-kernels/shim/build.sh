@@ -19,7 +19,7 @@ nvrtc=$!
 $cxx $flags -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" device.cpp memory.cpp stream.cpp graph.cpp module.cpp fiber.cpp -ldl -lpthread
 $cxx $flags -Wl,-soname,libcublasLt.so.13 -Wl,-rpath,'$ORIGIN' -o "$work/libcublasLt.so.13" cublaslt.cpp "$work/libcuda.so.1"
 $cxx $flags -Wl,-soname,libnvtx3interop.so.1 -o "$work/libnvtx3interop.so.1" nvtx.cpp
-$cxx $flags -Wl,-soname,libnvidia-ml.so.1 -o "$work/libnvidia-ml.so.1" nvml.cpp
+$cxx $flags -Wl,-soname,libnvidia-ml.so.1 -Wl,-rpath,'$ORIGIN' -o "$work/libnvidia-ml.so.1" nvml.cpp "$work/libcuda.so.1"
 wait $nvrtc
 # Renamed into place, so that a process which has the old ones loaded is not disturbed.
 for library in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libnvtx3interop.so.1 libnvidia-ml.so.1; do

@@ -1,4 +1,7 @@
 // Device, context and error calls.
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +17,9 @@ int primary_references;
 char primary_context;
 unsigned primary_flags;
 thread_local void* current_context;
+// A number of calls, or the path of a file: the device is lost after so many, or once the file exists.
+const char* const lost_when = getenv("MELISMA_SHIM_LOST");
+std::atomic<long> calls_left{lost_when ? atol(lost_when) : 0};
 
 struct ErrorText {
   int code;
@@ -24,6 +30,7 @@ constexpr ErrorText ERRORS[] = {
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
@@ -98,7 +105,14 @@ const ErrorText* find_error(CUresult error) {
 Lock::Lock() { mutex.lock(); }
 Lock::~Lock() { mutex.unlock(); }
 
+CUresult check_lost() {
+  if (shim_is_lost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  calls_left--;
+  return CUDA_SUCCESS;
+}
+
 CUresult check_context() {
+  TRY(check_lost());
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
   return current_context && primary_references ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -114,6 +128,11 @@ size_t total_memory() {
 }  // namespace shim
 
 using namespace shim;
+
+API int shim_is_lost() {
+  if (!lost_when) return 0;
+  return strchr(lost_when, '/') ? access(lost_when, F_OK) == 0 : calls_left <= 0;
+}
 
 API CUresult cuInit(unsigned) {
   Lock lock;

@@ -18,6 +18,7 @@ enum CUresult : int {
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_INVALID_CONTEXT = 201,
@@ -40,6 +41,9 @@ enum CUresult : int {
 using CUdevice = int;
 using CUdeviceptr = uint64_t;
 
+// Whether the device has disappeared, for the other fake libraries.
+API int shim_is_lost();
+
 namespace shim {
 
 constexpr int SM_COUNT = 4, MAX_BLOCK_THREADS = 1024, MAX_SM_THREADS = 2048, MAX_SM_BLOCKS = 32;
@@ -50,6 +54,8 @@ struct Lock {
   ~Lock();
 };
 
+// CUDA_SUCCESS, or that the device has disappeared.
+CUresult check_lost();
 // CUDA_SUCCESS, or why the calling thread cannot use the device.
 CUresult check_context();
 size_t total_memory();

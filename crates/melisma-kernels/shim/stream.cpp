@@ -62,6 +62,7 @@ Event* find_event(void* handle) {
 
 CUresult elapsed(float* milliseconds, void* start, void* end) {
   Lock lock;
+  TRY(check_lost());
   Event *first = find_event(start), *second = find_event(end);
   constexpr unsigned DISABLE_TIMING = 2;
   if (!first || !second || !first->records->due || !second->records->due) return CUDA_ERROR_INVALID_HANDLE;
@@ -73,6 +74,7 @@ CUresult elapsed(float* milliseconds, void* start, void* end) {
 }
 
 CUresult check_event(void* handle) {
+  TRY(check_lost());
   Event* event = find_event(handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   return event->capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;

@@ -50,7 +50,7 @@ impl fmt::Display for ErrorKind {
 }
 
 impl ErrorKind {
-    /// Its name for programs, the same in JSON and Python: `invalid_argument`, `exists`.
+    /// Returns its name for programs, the same in JSON and Python: `invalid_argument`, `exists`.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidArgument => "invalid_argument",
@@ -77,37 +77,37 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` whose message names the value, the limit and the place.
+    /// Creates an error of `kind` whose message names the value, the limit and the place.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), remedies: Vec::new(), source: None }
     }
 
-    /// A wrong value from the caller.
+    /// Reports a wrong value from the caller.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// A request this build or device cannot serve.
+    /// Reports a request this build or device cannot serve.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// A file or stream that contradicts its own format.
+    /// Reports a file or stream that contradicts its own format.
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupt, message)
     }
 
-    /// A file or stream that ends too early.
+    /// Reports a file or stream that ends too early.
     pub fn truncated(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Truncated, message)
     }
 
-    /// A device that is missing or failed.
+    /// Reports a device that is missing or failed.
     pub fn device(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Device, message)
     }
 
-    /// An operating-system error at `place` (usually a path).
+    /// Creates the error of the operating system at `place` (usually a path).
     pub fn io(place: impl fmt::Display, source: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, format!("{place}: {source}")).with_source(source)
     }
@@ -150,28 +150,29 @@ impl Error {
         self
     }
 
-    /// The sort of failure.
+    /// Returns the sort of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The operating-system error that caused it.
+    /// Returns the operating-system error that caused it.
     pub fn io_source(&self) -> Option<&std::io::Error> {
         self.source.as_ref()?.downcast_ref()
     }
 
-    /// The known remedies, best first; `melisma::Remedy::of` gives them as the enum of `melisma`.
+    /// Returns the known remedies, best first; `melisma::Remedy::of` gives them as the enum of
+    /// `melisma`.
     #[doc(hidden)]
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }
 
-    /// The remedies in words for callers of the library.
+    /// Returns the remedies in words for callers of the library.
     pub fn hint(&self) -> Option<String> {
         self.hint_in(Remedy::to_string)
     }
 
-    /// The remedies in the words of a front.
+    /// Returns the remedies in the words of a front.
     #[doc(hidden)]
     pub fn hint_in(&self, word: impl Fn(&Remedy) -> String) -> Option<String> {
         remedy::line(&self.remedies, word)
@@ -179,7 +180,7 @@ impl Error {
 }
 
 impl fmt::Debug for Error {
-    /// The message and the remedies, as a `main` that returns an error prints them.
+    /// Returns the message and the remedies, as a `main` that returns an error prints them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         self.hint().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))

@@ -22,6 +22,7 @@ pub mod convert;
 pub mod device;
 pub mod elementwise;
 mod error;
+pub mod language;
 pub mod layer;
 pub mod lock;
 pub mod matmul;

@@ -14,12 +14,12 @@ use std::time::Duration;
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// Creates an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -32,7 +32,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock if nobody holds it.
+    /// Returns the lock if nobody holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
@@ -48,7 +48,7 @@ impl<T: ?Sized> Mutex<T> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// Creates a condition that nobody waits for.
     pub const fn new() -> Self {
         Self(std::sync::Condvar::new())
     }

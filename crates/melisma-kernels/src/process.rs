@@ -1,7 +1,9 @@
 //! What the system allows this process, and what it was started with.
 
 use std::fs::File;
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
+use std::net::TcpListener;
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -31,10 +33,56 @@ pub fn open_without_waiting(path: &Path) -> Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
+/// The number of the first file that a service manager passes on.
+const FIRST_PASSED: libc::c_int = 3;
+
+/// Takes the socket that a service manager opened for this process, as systemd describes it by `LISTEN_PID` and
+/// `LISTEN_FDS`. Returns `None` if there is none, or if it is meant for another process.
+///
+/// # Errors
+/// There is more than one, it was taken before, or it is not a socket that listens for TCP connections.
+pub fn passed_listener() -> Result<Option<TcpListener>> {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    let wrong = |message: String| Error::new(ErrorKind::InvalidInput, message);
+    let is_ours = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
+    let passed = std::env::var_os("LISTEN_FDS").filter(|_| is_ours).unwrap_or_default();
+    match passed.to_str().unwrap_or("?") {
+        "" | "0" => return Ok(None),
+        "1" => {}
+        n if n.parse::<u32>().is_ok() => return Err(wrong(format!("{n} sockets were passed on; at most one"))),
+        _ => return Err(wrong("not a number".to_owned())),
+    }
+    let (mut is_listening, mut len) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the call writes at most `len` bytes to our own variable, and fails if the file is not a socket.
+    let asked = unsafe {
+        let to = (&raw mut is_listening).cast();
+        libc::getsockopt(FIRST_PASSED, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, to, &raw mut len)
+    };
+    if asked != 0 {
+        return Err(Error::last_os_error());
+    }
+    if is_listening == 0 {
+        return Err(wrong("the socket does not listen".to_owned()));
+    }
+    if IS_TAKEN.swap(true, Relaxed) {
+        return Err(wrong("the socket is in use".to_owned()));
+    }
+    // SAFETY: the call only sets a flag of an open file: no child process inherits the socket.
+    if unsafe { libc::fcntl(FIRST_PASSED, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the file is an open socket, and it is this process's: the service manager opened it before the process
+    // started, so nothing here owns it, and `IS_TAKEN` lets it be taken only once.
+    let listener = unsafe { TcpListener::from_raw_fd(FIRST_PASSED) };
+    // A socket of another family has no such address.
+    listener.local_addr()?;
+    Ok(Some(listener))
+}
+
 static HAD_STDOUT: AtomicBool = AtomicBool::new(true);
 
-/// Whether stdout was open when the process started. Rust's runtime puts `/dev/null` in the place of a
-/// closed one, which would take everything without an error.
+/// Returns whether stdout was open when the process started. Rust's runtime puts `/dev/null` in the place of a closed
+/// one, which would take everything without an error.
 pub fn had_stdout() -> bool {
     HAD_STDOUT.load(Relaxed)
 }

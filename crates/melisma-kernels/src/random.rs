@@ -10,13 +10,13 @@
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The sequence of a seed.
+    /// Returns the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -25,22 +25,22 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
+    /// Returns a number uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }
 
-    /// Uniform in 0 .. 1, a multiple of 2^-24.
+    /// Returns a number uniform in 0 .. 1, a multiple of 2^-24.
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u64 << 24) as f32
     }
 
-    /// Uniform in -1 .. 1, a multiple of 2^-23.
+    /// Returns a number uniform in -1 .. 1, a multiple of 2^-23.
     pub fn signed(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 
-    /// The next `len` numbers of [`signed`](Self::signed).
+    /// Returns the next `len` numbers of [`signed`](Self::signed).
     pub fn floats(&mut self, len: usize) -> Vec<f32> {
         (0..len).map(|_| self.signed()).collect()
     }
@@ -51,24 +51,24 @@ impl SplitMix64 {
 pub struct Lcg32(u32);
 
 impl Lcg32 {
-    /// The sequence of a seed.
+    /// Returns the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u32) -> Self {
         Self(seed)
     }
 
-    /// The next state.
+    /// Returns the next state.
     pub const fn bits(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.0
     }
 
-    /// Uniform in 0 .. 1, a multiple of 2^-24.
+    /// Returns a number uniform in 0 .. 1, a multiple of 2^-24.
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 8) as f32 / (1 << 24) as f32
     }
 
-    /// Uniform in -1 .. 1, a multiple of 2^-23.
+    /// Returns a number uniform in -1 .. 1, a multiple of 2^-23.
     pub fn signed(&mut self) -> f32 {
         (self.bits() >> 8) as f32 / (1 << 23) as f32 - 1.0
     }
@@ -79,24 +79,24 @@ impl Lcg32 {
 pub struct Lcg64(u64);
 
 impl Lcg64 {
-    /// The sequence of a seed.
+    /// Returns the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The upper 31 bits of the next state.
+    /// Returns the upper 31 bits of the next state.
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 
-    /// Uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
+    /// Returns a number uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }
 
-    /// Uniform in 0 .. 1, a multiple of 2^-24.
+    /// Returns a number uniform in 0 .. 1, a multiple of 2^-24.
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 7) as f32 / (1u64 << 24) as f32
     }

@@ -29,12 +29,12 @@ pub enum Remedy {
 
 /// A remedy of a crate above; `Display` words it as [`Remedy`] does.
 pub trait Special: Any + fmt::Debug + fmt::Display + Send + Sync {
-    /// Whether it points to more information rather than to a change.
+    /// Returns whether it points to more information rather than to a change.
     fn is_reference(&self) -> bool;
 }
 
 impl Remedy {
-    /// One of these devices.
+    /// Advises one of these devices.
     pub fn use_device(names: &[&str]) -> Self {
         Self::UseDevice(names.iter().map(|&name| name.to_owned()).collect())
     }
@@ -48,7 +48,7 @@ impl Remedy {
         }
     }
 
-    /// Whether it points to more information rather than to a change.
+    /// Returns whether it points to more information rather than to a change.
     fn is_reference(&self) -> bool {
         match self {
             Self::ShowDevices => true,
@@ -84,7 +84,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// One line that lists `remedies`, each worded by `word`.
+/// Returns one line that lists `remedies`, each worded by `word`.
 pub(crate) fn line(remedies: &[Remedy], word: impl Fn(&Remedy) -> String) -> Option<String> {
     let mut line = word(remedies.first()?);
     for remedy in &remedies[1..] {

@@ -18,7 +18,7 @@ impl Bench {
         Self { device, queue, budget }
     }
 
-    /// A copy of `values` in the device's memory.
+    /// Returns a copy of `values` in the device's memory.
     pub(crate) fn tensor<T: Element>(&self, values: &[T]) -> Tensor {
         let host = Tensor::from_slice(&self.budget, values, &[values.len()]).expect("host memory");
         host.to(&self.queue, &self.budget).expect("device memory")

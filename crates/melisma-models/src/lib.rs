@@ -12,7 +12,7 @@ pub mod mini24 {
     static WEIGHTS: [u8; include_bytes!("../mini24/model.safetensors").len()] =
         *include_bytes!("../mini24/model.safetensors");
 
-    /// Its weights, a safetensors file.
+    /// Returns its weights, a safetensors file.
     pub fn weights() -> &'static [u8] {
         &WEIGHTS
     }

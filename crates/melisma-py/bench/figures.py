@@ -159,7 +159,7 @@ def codec():
         show("SNAC.decode, 2 s, 24 kHz", *times, "snac", (f"difference {difference:.1e} of 1e-4", difference < 1e-4))
 
 
-def saved(tensors, folder):
+def save_both(tensors, folder):
     """The tensors as a plain and as a packed file, and the sizes of both."""
     import safetensors.torch
 
@@ -176,7 +176,7 @@ def weights():
         return print(f"load_file beside safetensors: left out, {error}")
     tensors = {f"layer.{index}": (torch.randn(2048, 2048) * 0.02).bfloat16() for index in range(64)}
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        plain, packed, sizes = saved(tensors, folder)
+        plain, packed, sizes = save_both(tensors, folder)
         del tensors
         print(f"weights: {sizes.source_bytes >> 20} MiB, packed {sizes.packed_bytes / sizes.source_bytes:.3f} of it")
 
@@ -210,7 +210,7 @@ def gpu():
         return print("load_to_device beside safetensors: left out, torch finds no GPU")
     tensors = {f"layer.{index}": (torch.randn(4096, 4096) * 0.02).bfloat16() for index in range(64)}
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        plain, packed, sizes = saved(tensors, folder)
+        plain, packed, sizes = save_both(tensors, folder)
         del tensors
 
         def loaded(load):

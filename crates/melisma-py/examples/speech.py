@@ -1,7 +1,7 @@
 """Speech through OpenAI's client from a server in this process: python speech.py OUT.wav
 
 A language model that streams tokens belongs behind `upstream`. A stand-in, which says the same words whatever it is
-asked, takes its place here.
+asked, takes its place here. It speaks in codes of the built-in codec; Melisma warns that other language models do not.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def stand_in(texts):
         server.shutdown()
 
 
-def spoken(path=SAMPLE):
+def speak(path=SAMPLE):
     """What a language model would write to say what is in the file."""
     clip = audio.read(path, sample_rate=24000, mono=True)
     encoder = snac.Encoder("builtin:mini24")
@@ -50,7 +50,7 @@ def spoken(path=SAMPLE):
 if __name__ == "__main__":
     from openai import OpenAI
 
-    with stand_in(spoken()) as upstream, melisma.serve(model="builtin:mini24", upstream=upstream) as server:
+    with stand_in(speak()) as upstream, melisma.serve(model="builtin:mini24", upstream=upstream) as server:
         client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
         speech = client.audio.speech.create(model="tts-1", voice="tara", input="Hello!", response_format="wav")
         speech.write_to_file(sys.argv[1])

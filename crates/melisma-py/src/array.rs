@@ -66,7 +66,7 @@ fn array_of<'py, T: Element + numpy::Element>(
     Ok(PyArray1::from_vec(py, values).reshape(tensor.shape())?.into_any())
 }
 
-/// `float16`, `fp16`, `f16`, a numpy dtype or scalar type, or nothing.
+/// Reads `float16`, `fp16`, `f16`, a numpy dtype or scalar type, or nothing.
 pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     let Some(value) = value else { return Ok(None) };
     let name = match value.cast::<PyString>() {
@@ -84,7 +84,7 @@ pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     }
 }
 
-/// The array in native byte order at aligned addresses: itself, or a copy.
+/// Returns the array in native byte order at aligned addresses: itself, or a copy.
 pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let array = untyped(value)?;
     let dtype = array.dtype();
@@ -94,7 +94,7 @@ pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if array.is_aligned() { Ok(value.clone()) } else { value.call_method0("copy") }
 }
 
-/// The element type's name in numpy; pass arrays of another byte order through [`native`] first.
+/// Returns the element type's name in numpy; pass arrays of another byte order through [`native`] first.
 pub fn name(array: &Bound<'_, PyUntypedArray>) -> PyResult<String> {
     let dtype = array.dtype();
     if dtype.is_native_byteorder() == Some(false) {
@@ -103,12 +103,12 @@ pub fn name(array: &Bound<'_, PyUntypedArray>) -> PyResult<String> {
     dtype.getattr("name")?.extract()
 }
 
-/// An array of any type.
+/// Casts to an array of any type.
 pub fn untyped<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
     value.cast().map_err(|_| raise(not_an_array(value)))
 }
 
-/// The Python objects of a JSON text.
+/// Returns the Python objects of a JSON text.
 pub fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (json,))
 }

@@ -63,14 +63,14 @@ pub fn write(
     })
 }
 
-/// The elements in C order. Those of an array without any may be at an address that `as_array` refuses.
+/// Returns the elements in C order. Those of an array without any may be at an address that `as_array` refuses.
 fn rows<'a>(samples: &'a PyReadonlyArray2<'_, f32>) -> PyResult<ArrayView2<'a, f32>> {
     let [n_rows, n_samples] = [samples.shape()[0], samples.shape()[1]];
     let view = ArrayView2::from_shape([n_rows, n_samples], samples.as_slice()?);
     view.map_err(|error| raise(Error::invalid(format!("samples: {error}"))))
 }
 
-/// Blocks of [channels, samples] with the channels in turns.
+/// Returns blocks of [channels, samples] with the channels in turns.
 fn interleaved(view: ArrayView2<'_, f32>) -> impl Iterator<Item = Vec<f32>> {
     let (n_channels, n_samples) = view.dim();
     (0..n_samples).step_by(BLOCK).map(move |from| {

@@ -1,8 +1,10 @@
 //! `Config`: the settings of a profile, a file and the environment.
 
 use melisma::config::{self, Config, Entry, Layers, Section, Sources};
+use melisma::speak;
 use melisma_server::upstream;
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 
 use crate::error::raise;
 use crate::{array, settings};
@@ -17,25 +19,28 @@ use crate::{array, settings};
 pub struct PyConfig {
     pub config: Config,
     upstream: upstream::Config,
+    serve: melisma_server::Config,
+    speak: speak::Config,
 }
 
 impl PyConfig {
     fn load(sources: &Sources) -> PyResult<Self> {
         let load = || {
             let layers = Layers::read(sources)?;
-            Ok(Self { config: Config::of(&layers)?, upstream: layers.section()? })
+            let (upstream, serve, speak) = (layers.section()?, layers.section()?, layers.section()?);
+            Ok(Self { config: Config::of(&layers)?, upstream, serve, speak })
         };
         load().map_err(raise)
     }
 
     fn entries(&self) -> Vec<Entry<'_>> {
-        [self.config.entries(), self.upstream.entries()].concat()
+        [self.config.entries(), self.serve.entries(), self.upstream.entries(), self.speak.entries()].concat()
     }
 }
 
 #[pymethods]
 impl PyConfig {
-    /// The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them.
+    /// Reads the settings of this process's file and environment, under arguments as `TensorOptimizer` takes them.
     #[new]
     #[pyo3(signature = (profile=None, config=None, memory_limit=None))]
     fn new(
@@ -46,7 +51,7 @@ impl PyConfig {
         Self::load(&settings::sources(profile, config, memory_limit)?)
     }
 
-    /// The settings under a profile.
+    /// Reads the settings under a profile.
     ///
     /// Args:
     ///     name: emergency, field or training.
@@ -58,7 +63,7 @@ impl PyConfig {
         Self::load(&settings::sources(Some(name), None, None)?)
     }
 
-    /// All settings.
+    /// Returns all settings.
     ///
     /// Returns:
     ///     The value of each key, and where it came from.
@@ -66,10 +71,30 @@ impl PyConfig {
         array::parsed(py, &config::json(self.entries()).to_string())
     }
 
-    /// The value of a key.
+    /// Returns the names of all settings.
+    ///
+    /// Returns:
+    ///     The keys of `to_dict`.
+    fn keys(&self) -> Vec<String> {
+        self.entries().iter().map(|entry| entry.key.to_string()).collect()
+    }
+
+    /// Returns the value of a key.
     fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         let key = settings::known(key).map_err(raise)?;
         self.to_dict(py)?.get_item(key)?.get_item("value")
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> bool {
+        key.extract::<String>().is_ok_and(|key| settings::known(&key).is_ok())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys().into_pyobject(py)?.try_iter()
+    }
+
+    fn __len__(&self) -> usize {
+        self.entries().len()
     }
 
     fn __repr__(&self) -> String {

@@ -1,7 +1,9 @@
 //! `melisma.dataset`: folders of audio to training tensors.
 
 mod inputs;
+mod lines;
 mod merge;
+mod verify;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,17 +13,21 @@ use std::time::Duration;
 use melisma::Existing;
 use melisma::dataset::store::{ColumnType, Store};
 use melisma::dataset::{
-    Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts, Tokens,
+    Check, Counters, Feature, Lengths, LineFormat, Lines, Metadata, Options, Outcome, Request, StoreKind, Tail,
+    Techniques, Texts, Tokens, Untexted,
 };
 use melisma::format::npy;
 use melisma::mel::Config;
+use melisma::snac::tokens::check_orpheus;
 use melisma::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 
 pub use inputs::PyInputs;
+use lines::LinesArgs;
 pub use merge::merge_shards;
+pub use verify::verify_dataset;
 
 use crate::error::raise;
 use crate::exec_context::{ExecContext, ExecOptions};
@@ -39,7 +45,7 @@ pub struct BuildArgs<'py> {
     store: Option<String>,
     shard: (usize, usize),
     overwrite: bool,
-    stop_on_failure: bool,
+    max_failures: Option<usize>,
     progress: Option<Bound<'py, PyAny>>,
 }
 
@@ -64,6 +70,8 @@ impl From<How> for Techniques {
     }
 }
 
+/// The least and the most seconds of a file.
+type LengthArgs = (Option<f64>, Option<f64>);
 /// Device, threads and memory limit.
 type ExecArgs<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
 
@@ -74,7 +82,15 @@ fn exec_options<'a>((device, threads, memory_limit): &'a ExecArgs<'_>) -> ExecOp
 /// A feature and a place, with its model loaded, for many builds.
 #[pyclass(name = "_Builder", module = "melisma._melisma", frozen)]
 pub struct PyBuilder {
-    opened: Local<(ExecContext, Feature, Techniques)>,
+    opened: Local<Opened>,
+}
+
+struct Opened {
+    exec: ExecContext,
+    feature: Feature,
+    techniques: Techniques,
+    /// The form of an output of lines.
+    lines: Lines,
 }
 
 #[pymethods]
@@ -87,6 +103,7 @@ impl PyBuilder {
         preset: &str,
         values: &Bound<'py, PyDict>,
         segments: (f64, Option<f64>, bool),
+        lengths: LengthArgs,
         techniques: How,
     ) -> PyResult<Self> {
         let mut config = Config::preset(preset).map_err(raise)?;
@@ -96,6 +113,7 @@ impl PyBuilder {
             let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
             let mut options =
                 Options::new(config.clone(), segment)?.with_tail(tail).with_hop(hop.unwrap_or(segment))?;
+            options.lengths = Lengths::new(lengths.0, lengths.1)?;
             if values.contains("dtype").unwrap_or(false) {
                 options.mel.dtype = config.dtype;
             }
@@ -103,7 +121,8 @@ impl PyBuilder {
         };
         let options = options().map_err(raise)?;
         let exec = ExecContext::open(py, exec_options(&exec))?;
-        Ok(Self { opened: Local::new((exec, options.into(), techniques.into())) })
+        let (feature, techniques) = (options.into(), techniques.into());
+        Ok(Self { opened: Local::new(Opened { exec, feature, techniques, lines: Lines::default() }) })
     }
 
     /// Builds datasets of tokens.
@@ -114,7 +133,12 @@ impl PyBuilder {
         model: &str,
         table: Option<(PathBuf, String, Option<String>)>,
         measure: Option<(Option<f64>,)>,
+        filters: (LengthArgs, bool),
+        lines: LinesArgs,
     ) -> PyResult<Self> {
+        let ((min_seconds, max_seconds), requires_text) = filters;
+        let lengths = Lengths::new(min_seconds, max_seconds).map_err(raise)?;
+        let untexted = if requires_text { Untexted::LeaveOut } else { Untexted::Keep };
         let codec = Codec::open(py, model, exec_options(&exec))?;
         let texts = match table {
             None => Texts::Beside,
@@ -125,7 +149,13 @@ impl PyBuilder {
         };
         let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
         let tokens = Tokens::new(Arc::clone(&codec.model)).with_texts(texts).with_check(check);
-        Ok(Self { opened: Local::new((codec.exec, tokens.into(), Techniques::default())) })
+        let tokens = tokens.with_lengths(lengths).with_untexted(untexted);
+        let lines = Lines::from(lines);
+        if lines.format == LineFormat::Orpheus {
+            check_orpheus(codec.model.config()).map_err(raise)?;
+        }
+        let (feature, techniques) = (tokens.into(), Techniques::default());
+        Ok(Self { opened: Local::new(Opened { exec: codec.exec, feature, techniques, lines }) })
     }
 
     /// Builds one dataset or shard, and returns a report.
@@ -141,10 +171,10 @@ fn seconds(value: f64) -> Result<Duration> {
 fn build<'py>(
     py: Python<'py>,
     args: &BuildArgs<'py>,
-    (exec, feature, techniques): &(ExecContext, Feature, Techniques),
+    Opened { exec, feature, techniques, lines }: &Opened,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let BuildArgs { output, store, shard, overwrite, stop_on_failure, progress, .. } = args;
-    let (threads, shard, stops_on_failure) = (exec.config.threads.value.count(), *shard, *stop_on_failure);
+    let BuildArgs { output, store, shard, overwrite, max_failures, progress, .. } = args;
+    let (threads, shard) = (exec.config.threads.value.count(), *shard);
     let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
     let counters = OnceLock::new();
     // Rows in all, and those of earlier runs.
@@ -152,14 +182,22 @@ fn build<'py>(
     let progress = progress.as_ref().map(|progress| progress.clone().unbind());
     let inputs = &args.inputs.get().inputs;
     let work = |stop: &Stop| -> Result<Outcome> {
-        let store = StoreKind::choose(store.as_deref(), output)?;
-        let request = Request::new_in(&exec.context, inputs, output, feature.clone())
+        let is_lines = matches!(feature, Feature::Tokens(_)) && Lines::is_name(output) && store.is_none();
+        let store = if is_lines { StoreKind::Safetensors } else { StoreKind::choose(store.as_deref(), output)? };
+        if !is_lines && *lines != Lines::default() {
+            return Err(Error::invalid(format!("{}: this holds codes of every frame", output.display()))
+                .with_hint("name an output that ends with .jsonl, or leave out `format` and `drop_repeats`"));
+        }
+        let mut request = Request::new_in(&exec.context, inputs, output, feature.clone())
             .with_shard(shard.0, shard.1)
             .with_store(store)
             .with_existing(existing)
-            .with_stop_on_failure(stops_on_failure)
+            .with_max_failures(*max_failures)
             .with_threads(threads)
             .with_techniques(*techniques);
+        if is_lines {
+            request = request.with_lines(*lines);
+        }
         let counters = counters.get_or_init(|| Counters::stopped_by(Arc::clone(&stop.0)));
         request.build_watched(counters, |plan, done| {
             resumed.store(done as u64, Relaxed);
@@ -183,14 +221,16 @@ fn report(outcome: &Outcome) -> serde_json::Value {
         "frames": outcome.frames,
         "files_ok": outcome.files_ok,
         "files_failed": outcome.files_failed(),
+        "files_left_out": outcome.left_out,
         "files_without_text": outcome.without_text,
         "failures": outcome.failures,
+        "failures_by_code": outcome.failures_by_code(),
         "audio_seconds": outcome.audio_seconds,
         "wall_seconds": outcome.wall_seconds,
     })
 }
 
-/// The columns of a dataset: name, numpy's type, shape, file and offset; and its attributes.
+/// Returns the columns of a dataset: name, numpy's type, shape, file and offset; and its attributes.
 #[pyfunction(name = "_dataset_columns")]
 pub fn columns<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyAny>)> {
     let store = py.detach(|| Store::open(&path)).map_err(raise)?;

@@ -98,7 +98,7 @@ fn on_array<T: Scalar + numpy::Element>(
     py.detach(|| tools.combine_slices(operation, y, Values::Each(x))).map_err(raise)
 }
 
-/// A plain number, but not an array with one element.
+/// Returns a plain number, but not an array with one element.
 fn number(value: &Bound<'_, PyAny>) -> Option<f32> {
     let is_array = value.cast::<PyTensor>().is_ok() || value.cast::<PyUntypedArray>().is_ok();
     if is_array { None } else { value.extract().ok() }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::remedy;
 
-/// The exception for `error`.
+/// Returns the exception for `error`.
 pub fn raise(error: Error) -> PyErr {
     Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed))
 }

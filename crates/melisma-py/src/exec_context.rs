@@ -3,6 +3,7 @@
 use melisma::Context;
 use melisma::config::{Config, Layers};
 use melisma::lock::Mutex;
+use melisma::speak;
 use melisma_server::upstream;
 use pyo3::prelude::*;
 
@@ -14,6 +15,8 @@ use crate::settings;
 pub struct ExecContext {
     pub config: Config,
     pub upstream: upstream::Config,
+    pub serve: melisma_server::Config,
+    pub speak: speak::Config,
     pub context: Context,
 }
 
@@ -37,7 +40,8 @@ impl ExecContext {
         let open = || {
             let layers = Layers::read(&sources)?;
             let config = Config::of(&layers)?;
-            Ok(Self { context: Context::of(&config)?, upstream: layers.section()?, config })
+            let (upstream, serve, speak) = (layers.section()?, layers.section()?, layers.section()?);
+            Ok(Self { context: Context::of(&config)?, upstream, serve, speak, config })
         };
         py.detach(open).map_err(raise)
     }

@@ -19,6 +19,7 @@ mod element;
 mod error;
 mod exec_context;
 mod local;
+mod log;
 mod mel;
 mod memory;
 mod onnx;
@@ -32,17 +33,33 @@ mod settings;
 mod signal;
 mod snac;
 mod span;
+mod speak;
 mod synth;
 mod tensor;
 mod trace;
 mod weights;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-/// The version of the package.
+/// Returns the version of the package.
 #[pyfunction(name = "_version")]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
+}
+
+/// Returns what the package was built from.
+///
+/// Returns:
+///     `version`, the `commit` or `None` where the build did not know it, and the list of `features`.
+#[pyfunction]
+fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let info = server::build_info();
+    let told = PyDict::new(py);
+    told.set_item("version", info.version())?;
+    told.set_item("commit", info.commit())?;
+    told.set_item("features", info.features())?;
+    Ok(told)
 }
 
 /// The classes of the package.
@@ -51,9 +68,11 @@ mod _melisma {
     #[pymodule_export]
     use crate::audio::{read, resample, stretch, write};
     #[pymodule_export]
+    use crate::build_info;
+    #[pymodule_export]
     use crate::config::PyConfig;
     #[pymodule_export]
-    use crate::dataset::{PyBuilder, PyInputs, columns, merge_shards};
+    use crate::dataset::{PyBuilder, PyInputs, columns, merge_shards, verify_dataset};
     #[pymodule_export]
     use crate::mel::{PyTransform, keys, presets};
     #[pymodule_export]
@@ -78,7 +97,9 @@ mod _melisma {
     #[pymodule_export]
     use crate::span::PySpan;
     #[pymodule_export]
-    use crate::synth::{PyScore, PyStream, make_clips, render, styles, voices};
+    use crate::speak::{PySpeaker, PySpeechStream};
+    #[pymodule_export]
+    use crate::synth::{PyScore, PyStream, make_clips, preset_yaml, render, styles, voices};
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]

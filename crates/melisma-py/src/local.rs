@@ -23,11 +23,13 @@ impl<T> Local<T> {
         self.process == std::process::id()
     }
 
-    /// The value, if it was made in this process.
+    /// Returns the value, if it was made in this process.
     pub fn take(mut self) -> Option<T> {
         if self.is_here() { self.value.take() } else { None }
     }
 
+    /// Returns the value.
+    ///
     /// # Errors
     /// The value was made before a fork.
     pub fn get(&self) -> PyResult<&T> {

@@ -30,7 +30,7 @@ struct Opened {
 
 #[pymethods]
 impl PyTransform {
-    /// The settings of `preset`, with `values` in place of its own.
+    /// Reads the settings of `preset`, with `values` in place of its own.
     #[new]
     #[pyo3(signature = (preset="builder", *, device=None, **values))]
     fn new(py: Python<'_>, preset: &str, device: Option<&str>, values: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -44,22 +44,22 @@ impl PyTransform {
         Ok(Self { opened: Shared::new(Opened { transform, exec }) })
     }
 
-    /// Its settings by name.
+    /// Returns its settings by name.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let json = serde_json::to_string(self.opened.get()?.transform.config()).unwrap_or_default();
         array::parsed(py, &json)
     }
 
-    /// The spectrogram's shape of `n_samples` samples.
+    /// Returns the spectrogram's shape of `n_samples` samples.
     fn shape<'py>(&self, py: Python<'py>, n_samples: usize) -> PyResult<Bound<'py, PyTuple>> {
         let transform = &self.opened.get()?.transform;
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
         PyTuple::new(py, transform.config().shape(n_frames))
     }
 
-    /// The spectrogram of `samples` [samples], or those of the rows of [batch, samples], float32 or int16 at the rate of
-    /// these settings, into `out` or a new array.
+    /// Computes the spectrogram of `samples` [samples], or those of the rows of [batch, samples],
+    /// float32 or int16 at the rate of these settings, into `out` or a new array.
     #[pyo3(name = "_run", signature = (samples, out=None))]
     fn run<'py>(&self, samples: &Bound<'py, PyAny>, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         match samples.cast::<PyArrayDyn<i16>>() {
@@ -127,7 +127,7 @@ impl PyTransform {
     }
 }
 
-/// Points of a power of two whose transform takes as long as one of `n_fft` points.
+/// Returns the number of points of a power of two whose transform takes as long as one of `n_fft` points.
 fn points(n_fft: usize) -> usize {
     if n_fft.is_power_of_two() { n_fft } else { n_fft * n_fft.div_ceil(16) }
 }
@@ -137,7 +137,7 @@ pub fn set(config: &mut Config, values: &Bound<'_, PyDict>) -> PyResult<()> {
     values.iter().try_for_each(|(key, value)| config.set(&format!("{key}={}", setting(&value)?)).map_err(raise))
 }
 
-/// A value as `Config::set` takes it.
+/// Writes a value as `Config::set` takes it.
 fn setting(value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_none() {
         return Ok("none".to_owned());
@@ -145,7 +145,7 @@ fn setting(value: &Bound<'_, PyAny>) -> PyResult<String> {
     crate::settings::text(value)
 }
 
-/// The presets by name, with what each gives.
+/// Returns the presets by name, with what each gives.
 #[pyfunction(name = "_mel_presets")]
 pub fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -155,7 +155,7 @@ pub fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// The names of all values with their meaning and what they allow.
+/// Returns the names of all values with their meaning and what they allow.
 #[pyfunction(name = "_mel_keys")]
 pub fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use melisma::Budget;
 use melisma::config::Config;
 use melisma::lock::Mutex;
 use melisma::runtime::memory::{self, Space};
 use melisma::runtime::resident::Resident;
 use melisma::text::size;
+use melisma::{Budget, Error};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -38,7 +38,7 @@ pub struct Other {
 }
 
 impl MemoryTracker {
-    /// A tracker of what `tracker` counts, and of `others`.
+    /// Creates a tracker of what `tracker` counts, and of `others`.
     pub fn of(tracker: memory::MemoryTracker, others: Others) -> Self {
         let limit = tracker.budget().limit(Space::Host);
         Self { tracker, limit, others }
@@ -47,7 +47,7 @@ impl MemoryTracker {
 
 #[pymethods]
 impl MemoryTracker {
-    /// A tracker of all that the package holds in this process; `TensorOptimizer.memory` is that of an optimizer.
+    /// Tracks all that the package holds in this process; `TensorOptimizer.memory` is that of an optimizer.
     #[new]
     #[pyo3(signature = (memory_limit=None))]
     fn new(memory_limit: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -56,7 +56,7 @@ impl MemoryTracker {
         Ok(Self { limit, ..Self::of(Budget::process().clone().into(), Others::default()) })
     }
 
-    /// A scope over memory.
+    /// Opens a scope over memory.
     ///
     /// Args:
     ///     name: Its name in the table.
@@ -69,7 +69,7 @@ impl MemoryTracker {
         Track { tracker: self.tracker.clone(), others: Arc::clone(&self.others), name, open: Mutex::new(None) }
     }
 
-    /// The table of everything, as it is now.
+    /// Returns the table of everything, as it is now.
     ///
     /// Returns:
     ///     The table as text.
@@ -84,10 +84,10 @@ impl MemoryTracker {
         };
         table.add_column("torch peak", column(|other| other.torch));
         table.add_column("resident growth", column(|other| other.resident));
-        table.text() + &summary.footer()
+        table.text() + &summary.footer() + "torch peak and resident growth also count foreign code\n"
     }
 
-    /// The table of everything, as it is now.
+    /// Returns the table of everything, as it is now.
     ///
     /// Returns:
     ///     The table as text.
@@ -95,7 +95,7 @@ impl MemoryTracker {
         self.summary()
     }
 
-    /// The scopes that were left.
+    /// Returns the scopes that were left.
     ///
     /// Returns:
     ///     The calls of each by name; the most bytes that the package held inside of it in host, pinned and device
@@ -116,13 +116,13 @@ impl MemoryTracker {
         Ok(scopes)
     }
 
-    /// Bytes currently held in host memory.
+    /// Returns the bytes currently held in host memory.
     #[getter]
     fn host_bytes(&self) -> u64 {
         self.tracker.budget().usage(Space::Host).now
     }
 
-    /// The limit on host memory in bytes, or None.
+    /// Returns the limit on host memory in bytes, or None.
     #[getter]
     fn limit(&self) -> Option<u64> {
         self.limit
@@ -156,7 +156,7 @@ impl Track {
         let track = this.get();
         let mut open = track.open.lock();
         if open.is_some() {
-            return Err(raise(melisma::Error::invalid(format!("the scope `{}` is open already", track.name))));
+            return Err(raise(Error::invalid(format!("the scope `{}` is open already", track.name))));
         }
         let torch = this.py().import("melisma._memory")?.call_method0("TorchWatch")?.unbind();
         let resident = Local::new(Resident::watch().map_err(raise)?);
@@ -167,7 +167,9 @@ impl Track {
 
     #[pyo3(signature = (*_raised))]
     fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        let Some(Open { scope, resident, torch }) = self.open.lock().take() else { return Ok(()) };
+        let Some(Open { scope, resident, torch }) = self.open.lock().take() else {
+            return Err(raise(Error::invalid(format!("the scope `{}` is not open", self.name))));
+        };
         drop(scope);
         let resident = py.detach(|| resident.take().map_or(0, Resident::growth));
         let torch: u64 = torch.call_method0(py, "peak")?.extract(py)?;

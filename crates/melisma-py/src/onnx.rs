@@ -28,7 +28,7 @@ pub struct RequirementArgs {
 }
 
 impl Setup {
-    /// Its processes end once `stop` is set.
+    /// Ends its processes once `stop` is set.
     #[must_use]
     pub fn stopped_by(self, stop: &Stop) -> Self {
         Self { program: self.program.stopped_by(stop.0.clone()), ..self }
@@ -59,7 +59,7 @@ pub struct Setup {
     pub program: Program,
 }
 
-/// The report of `melisma optimize --json`, as text.
+/// Returns the report of `melisma optimize --json`, as text.
 pub fn optimize(setup: Setup, task: Task, requirements: &RequirementArgs) -> (Result<String>, Notes) {
     with_notes(setup, |search| {
         let given = |(name, shape)| Given::new(name, Content::Shape(shape));
@@ -130,7 +130,7 @@ const NAMES: [(DType, &str); 12] = [
     (DType::Bool, "bool"),
 ];
 
-/// Arrays by name.
+/// Reads arrays by name.
 pub fn values(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     let value = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let array = array::native(&array)?;
@@ -145,7 +145,7 @@ pub fn values(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     arrays.iter().map(value).collect()
 }
 
-/// Arrays by name.
+/// Returns arrays by name.
 pub fn arrays<'py>(py: Python<'py>, values: &[(String, Value)]) -> PyResult<Bound<'py, PyDict>> {
     let arrays = PyDict::new(py);
     for (name, value) in values {

@@ -40,8 +40,8 @@ pub struct PyTensorOptimizer {
 
 #[pymethods]
 impl PyTensorOptimizer {
-    /// `config` is the path of a YAML file or a dict of settings; `MELISMA_*` environment variables
-    /// apply as usual.
+    /// Reads `config`, the path of a YAML file or a dict of settings; `MELISMA_*` environment
+    /// variables apply as usual.
     #[new]
     #[pyo3(signature = (profile=None, config=None, memory_limit=None))]
     fn new(
@@ -61,14 +61,14 @@ impl PyTensorOptimizer {
         py.detach(opened).map_err(raise)
     }
 
-    /// The memory in use and its limit.
+    /// Returns the memory in use and its limit.
     #[getter]
     fn memory(&self) -> PyResult<MemoryTracker> {
         Ok(MemoryTracker::of(self.tools()?.memory().clone(), self.others.clone()))
     }
 
-    /// A tensor on the device with the values of `array`, converted to `dtype` or to the type in
-    /// the settings.
+    /// Returns a tensor on the device with the values of `array`, converted to `dtype` or to the
+    /// type in the settings.
     #[pyo3(signature = (array, dtype=None))]
     fn optimize_tensor(
         &self,
@@ -82,7 +82,7 @@ impl PyTensorOptimizer {
         self.wrap(py.detach(|| tools.optimize_tensor(tensor, dtype)))
     }
 
-    /// The product of two matrices.
+    /// Multiplies two matrices.
     ///
     /// Args:
     ///     a: [M, K], an array or a tensor.
@@ -119,7 +119,7 @@ impl PyTensorOptimizer {
         element::combine_in_place(self, element::operation(operation)?, y, x)
     }
 
-    /// A scope in which products keep their operands in the precision of the settings.
+    /// Opens a scope in which products keep their operands in the precision of the settings.
     ///
     /// Returns:
     ///     The scope, for `with`.
@@ -219,7 +219,7 @@ impl PyTensorOptimizer {
         onnx::arrays(py, &outputs)
     }
 
-    /// The engine's part of `melisma run --json` for the last `run`; None before the first.
+    /// Returns the engine's part of `melisma run --json` for the last `run`; None before the first.
     #[getter]
     fn last_run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.last_run.lock().clone();
@@ -263,13 +263,13 @@ impl PrecisionScope {
         self.is_open.store(false, Ordering::Relaxed);
     }
 
-    /// The format of operands.
+    /// Returns the format of operands.
     #[getter]
     fn dtype(&self) -> PyResult<&'static str> {
         Ok(self.optimizer.get().tools()?.mixed_precision(|scope| scope.dtype().name()))
     }
 
-    /// The product of two matrices.
+    /// Multiplies two matrices.
     ///
     /// Args:
     ///     a: [M, K], an array or a tensor.
@@ -288,6 +288,8 @@ impl PrecisionScope {
 }
 
 impl PyTensorOptimizer {
+    /// Returns what the optimizer works with.
+    ///
     /// # Errors
     /// The optimizer was made before a fork.
     pub fn tools(&self) -> PyResult<&TensorOptimizer> {
@@ -299,7 +301,7 @@ impl PyTensorOptimizer {
         Ok(onnx::Setup { config, budget, program: onnx::program(py)? })
     }
 
-    /// A product of two operands. Ctrl-C ends a long one early.
+    /// Multiplies two operands. Ctrl-C ends a long one early.
     fn product(
         &self,
         py: Python<'_>,

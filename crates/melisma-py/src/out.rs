@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 
 use crate::error::raise;
 
-/// `out`, if it has this type and shape in C order, or else a new array.
+/// Returns `out`, if it has this type and shape in C order, or else a new array.
 pub fn target<'py, T: Element, S: IntoDimension>(
     py: Python<'py>,
     out: Option<&Bound<'py, PyAny>>,
@@ -33,7 +33,7 @@ pub fn target<'py, T: Element, S: IntoDimension>(
     }
 }
 
-/// The elements of a target for the time of one call.
+/// Borrows the elements of a target for the time of one call.
 pub fn writable<'py, T: Element, D: Dimension>(
     target: &Bound<'py, PyArray<T, D>>,
 ) -> PyResult<PyReadwriteArray<'py, T, D>> {

@@ -3,7 +3,7 @@
 use melisma::text::size;
 use melisma::{Error, Remedy};
 
-/// How to fix `error` in Python.
+/// Returns how to fix `error` in Python.
 pub fn hint(error: &Error) -> Option<String> {
     error.hint_in(|remedy| words(&remedy.into()))
 }
@@ -50,6 +50,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::UseStore(kinds) => format!("use store={}", quoted(kinds)),
         Remedy::UseRowType(dtype) => format!("use dtype=\"{dtype}\""),
         Remedy::GiveKey => "give api_key".to_owned(),
+        Remedy::NameCodec => "give the codec that it was trained with: model=\"snac_24khz/\"".to_owned(),
         // The package has no arguments for these.
         Remedy::Words(_) | Remedy::ShowDevices | Remedy::AllowMissing => remedy.to_string(),
     }

@@ -1,30 +1,38 @@
 //! `serve`: a server in this process.
 
+use std::ffi::CStr;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::config::{Layers, Origin, Raw, Section};
 use melisma::lock::Mutex;
-use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::snac::EngineOptions;
 use melisma::{Error, Result};
-use melisma_server::batcher::{Batcher, Setup};
+use melisma_server::batcher::{Batcher, CapacityCache, Setup};
 use melisma_server::metrics::Metrics;
 use melisma_server::upstream::{self, Upstream};
-use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper, encoder, key};
+use melisma_server::{
+    BuildInfo, Decoder, Guard, Keyring, Limits, Listen, Log, Server, Settings, Stopper, Streams, encoder, key,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::raise;
 use crate::exec_context::ExecOptions;
 use crate::local::Local;
-use crate::signal;
 use crate::snac::Codec;
+use crate::{log, settings, signal};
 
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
+/// A warning about the built-in model behind a language model.
+const FOREIGN: &CStr =
+    c"a language model such as Orpheus speaks in codes of its own codec, which builtin:mini24 turns \
+                         into noise: serve(model=...)";
 /// How long leaving the server waits for open streams.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(20);
@@ -41,6 +49,10 @@ pub struct PyServer {
 struct Running {
     stopper: Stopper,
     thread: Mutex<Option<JoinHandle<Result<()>>>>,
+    keys: Keyring,
+    key_file: Option<PathBuf>,
+    /// The language model and its URL.
+    upstream: Option<(Arc<Upstream>, String)>,
 }
 
 impl Drop for Running {
@@ -80,6 +92,23 @@ impl PyServer {
         })
     }
 
+    /// Reads the file of keys and the voices in `melisma.yaml` again. What cannot be read raises and stays.
+    fn reload(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.running.get()?;
+        let sources = settings::sources(None, None, None)?;
+        py.detach(|| {
+            if let Some(path) = &running.key_file {
+                running.keys.read_again(path)?;
+            }
+            if let Some((upstream, url)) = &running.upstream {
+                let config = Layers::read(&sources)?.section()?;
+                upstream.set_voices(upstream::Settings::new(url, &config)?)?;
+            }
+            Ok(())
+        })
+        .map_err(raise)
+    }
+
     fn __repr__(&self) -> String {
         format!("Server({:?})", self.url)
     }
@@ -99,17 +128,36 @@ impl PyServer {
 ///     model: A codec model, as `melisma.snac.Decoder` takes it.
 ///     upstream: The URL of a language model's server, for speech.
 ///     api_key: The key that clients must send.
+///     api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
+///     log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to
+///         `logging.getLogger("melisma")`.
+///     log_level: The least level of these lines: "debug" adds probes and scrapes, "error" leaves only errors. `None` is
+///         "info" with `log` and "warn" without.
+///     streams: Streams at a time; `None` measures how many the device keeps up with.
+///     max_streams: Most streams at a time, and most listeners of live music; 64 streams on a CPU and 2048 on a GPU
+///         unless given.
+///     queue: Seconds that a request may wait for a free stream, 5 unless the settings say otherwise; 0 refuses it.
 ///
 /// Returns:
 ///     The server, for `with`.
 #[pyfunction]
-#[pyo3(signature = (*, port=0, model=None, upstream=None, api_key=None))]
+#[pyo3(signature = (
+    *, port=0, model=None, upstream=None, api_key=None, api_key_file=None, log=None, log_level=None, streams=None,
+    max_streams=None, queue=None
+))]
+#[allow(clippy::too_many_arguments, reason = "Python names its arguments")]
 pub fn serve(
     py: Python<'_>,
     port: u16,
     model: Option<String>,
     upstream: Option<String>,
     api_key: Option<String>,
+    api_key_file: Option<PathBuf>,
+    log: Option<Py<PyAny>>,
+    log_level: Option<&str>,
+    streams: Option<i64>,
+    max_streams: Option<i64>,
+    queue: Option<f64>,
 ) -> PyResult<PyServer> {
     if upstream.is_some() && model.is_none() {
         return Err(raise(
@@ -117,29 +165,48 @@ pub fn serve(
                 .with_hint("name the codec that the language model was trained with, as in model=\"snac_24khz/\""),
         ));
     }
-    let api_key = api_key.map(|text| key::check("api_key", &text)).transpose().map_err(raise)?;
-    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), ExecOptions::default())?;
+    let keys = keys(api_key.as_deref(), api_key_file.as_deref()).map_err(raise)?;
+    let mut codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), ExecOptions::default())?;
+    if upstream.is_some() {
+        codec.warn_of_builtin(py, FOREIGN, 1)?;
+    }
+    let given = [
+        ("serve.streams", "streams", streams.map(|n| n.to_string())),
+        ("serve.queue", "queue", queue.map(|seconds| format!("{seconds}s"))),
+    ];
+    for (key, name, text) in given {
+        let Some(text) = text else { continue };
+        let set = codec.exec.serve.set(key, &Raw::Word(text), Origin::Flag(name));
+        set.map_err(|error| raise(error.at(name)))?;
+    }
     let of = |url: String| {
         let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;
         Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.exec.upstream)? })
     };
-    let upstream = upstream.map(of).transpose().map_err(raise)?;
+    let level = log_level.map(log::level).transpose().map_err(raise)?;
+    let max_streams = max_streams.map(checked).transpose().map_err(raise)?;
+    let log = log::open(py, level, log)?;
+    let stopper = Stopper::default();
     let settings = Settings {
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        guard: Guard { key: api_key, ..Guard::default() },
-        limits: Limits::default(),
-        log: Log::default(),
+        stopper: stopper.clone(),
+        listen: Listen::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        guard: Guard { keys: keys.clone(), ..Guard::default() },
+        limits: limits(codec.exec.serve.queue.value.0, max_streams),
+        log: log.clone(),
         threads: codec.exec.config.threads.value.count(),
-        upstream,
+        upstream: upstream.clone().map(of).transpose().map_err(raise)?,
+        build: build_info(),
     };
     // Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = py.detach(|| Server::bind(settings)).map_err(raise)?;
-    let (url, stopper, is_ready) = (format!("http://{}", server.address()), server.stopper(), server.readiness());
-    let run = move || server.run(|metrics| load(codec, metrics));
+    let (url, is_ready) = (format!("http://{}", server.address()), server.readiness());
+    let upstream = server.upstream().zip(upstream);
+    let run = move || server.run(|metrics| load(codec, max_streams, metrics, log));
     let thread = std::thread::Builder::new().name("melisma-serve".to_owned()).spawn(run);
     let thread = thread.map_err(|error| raise(Error::io("the server's thread", error)))?;
-    let running = Local::new(Running { stopper, thread: Mutex::new(Some(thread)) });
+    let thread = Mutex::new(Some(thread));
+    let running = Local::new(Running { stopper, thread, keys, key_file: api_key_file, upstream });
     let server = PyServer { url, running };
     let waited = py.detach(|| {
         while !is_ready() {
@@ -159,18 +226,48 @@ pub fn serve(
     }
 }
 
-fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
+fn keys(key: Option<&str>, file: Option<&Path>) -> Result<Keyring> {
+    match (key, file) {
+        (Some(_), Some(_)) => {
+            Err(Error::invalid("api_key and api_key_file: expected one of them").with_hint("put the key into the file"))
+        }
+        (Some(key), None) => Keyring::of_key("api_key", key),
+        (None, Some(file)) => Keyring::read(file),
+        (None, None) => Ok(Keyring::default()),
+    }
+}
+
+/// Returns `max_streams` if it is in its range.
+fn checked(max_streams: i64) -> Result<usize> {
+    let most = usize::try_from(max_streams).ok().filter(|most| (1..=Streams::MAX).contains(most));
+    most.ok_or_else(|| Error::invalid(format!("max_streams: expected 1 to {}, got {max_streams}", Streams::MAX)))
+}
+
+/// Returns the limits on clients, with at most so many listeners as streams.
+fn limits(queue: Duration, max_streams: Option<usize>) -> Limits {
+    let defaults = Limits::default();
+    let listeners = max_streams.map_or(defaults.listeners, |most| defaults.listeners.min(most));
+    Limits { listeners, queue, ..defaults }
+}
+
+/// Returns version and features, and the commit if the build was told.
+pub fn build_info() -> BuildInfo {
+    BuildInfo::new(option_env!("MELISMA_COMMIT"))
+}
+
+fn load(codec: Codec, most: Option<usize>, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> {
     let Codec { model, exec } = codec;
-    let max_streams = match exec.context.device() {
-        Device::Cpu(_) => 64,
-        Device::Cuda(_) => 2048,
-    };
+    let (device, streams) = (exec.context.device(), exec.serve.streams.value);
+    let max_streams = streams.slots(device, most);
+    let folder = exec.config.cache_dir.value.as_deref();
+    let cache = folder.map(|folder| CapacityCache::of(folder, &model, device, max_streams));
     let setup = Setup {
         queue: exec.context.queue(),
         budget: exec.context.budget(),
         options: EngineOptions::new(max_streams),
-        capacity: None,
+        sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
+        log,
     };
     let batcher = Batcher::start(&model, setup)?;
     let budget = exec.context.budget();

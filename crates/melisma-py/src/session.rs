@@ -64,19 +64,19 @@ impl PySession {
         visit.call(&self.optimizer)
     }
 
-    /// Inputs: name, type and shape.
+    /// Returns the inputs: name, type and shape.
     #[pyo3(name = "_inputs")]
     fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        shown(py, &self.ports.inputs)
+        port_tuples(py, &self.ports.inputs)
     }
 
-    /// Outputs: name, type and shape.
+    /// Returns the outputs: name, type and shape.
     #[pyo3(name = "_outputs")]
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        shown(py, &self.ports.outputs)
+        port_tuples(py, &self.ports.outputs)
     }
 
-    /// The outputs by name.
+    /// Returns the outputs by name.
     #[pyo3(name = "_run")]
     fn run<'py>(&self, py: Python<'py>, feeds: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
         let mut inputs = onnx::values(feeds)?;
@@ -152,7 +152,7 @@ fn outputs(engine: &mut dyn Engine, values: &[Value]) -> melisma::Result<Vec<(St
     Ok(engine.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
 }
 
-fn shown<'py>(py: Python<'py>, ports: &[Port]) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+fn port_tuples<'py>(py: Python<'py>, ports: &[Port]) -> PyResult<Vec<Bound<'py, PyTuple>>> {
     let axis = |dim: &melisma::onnx::Dim| match dim {
         melisma::onnx::Dim::Known(extent) => extent.into_pyobject(py).map(|extent| extent.into_any()).ok(),
         melisma::onnx::Dim::Named(name) => name.into_pyobject(py).map(|name| name.into_any()).ok(),

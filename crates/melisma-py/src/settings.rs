@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use melisma::Error;
 use melisma::config::{Config, Environment, Section, Sources, nearest};
+use melisma::speak;
 use melisma_server::upstream;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -12,7 +13,7 @@ use crate::error::raise;
 
 const SECTION: &str = "tensor_optimizations";
 
-/// The process's file and environment, overridden by these arguments.
+/// Reads the process's file and environment, overridden by these arguments.
 pub fn sources(
     profile: Option<&str>,
     config: Option<&Bound<'_, PyAny>>,
@@ -48,10 +49,11 @@ fn add(sources: &mut Sources, settings: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// The whole name of a key.
+/// Returns the whole name of a key.
 pub fn known(key: &str) -> melisma::Result<&'static str> {
     let short = |known: &'static str| known.strip_prefix(SECTION).and_then(|rest| rest.strip_prefix('.'));
-    let keys = || Config::KEYS.iter().chain(upstream::Config::KEYS).copied();
+    let fronts = [melisma_server::Config::KEYS, upstream::Config::KEYS, speak::Config::KEYS].concat();
+    let keys = || [Config::KEYS, &fronts].concat().into_iter();
     let found = keys().find(|known| *known == key || short(known) == Some(key));
     found.ok_or_else(|| {
         let error = Error::invalid(format!("config: the key `{key}` does not exist"));
@@ -62,7 +64,7 @@ pub fn known(key: &str) -> melisma::Result<&'static str> {
     })
 }
 
-/// A value as settings write it.
+/// Writes a value as settings do.
 pub fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.cast::<PyBool>() {
         Ok(value) => Ok(value.is_true().to_string()),

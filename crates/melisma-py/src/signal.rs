@@ -71,6 +71,8 @@ impl Watch {
         Self { checked: Instant::now(), raised: None }
     }
 
+    /// Runs the handlers of pending signals, once in a tick.
+    ///
     /// # Errors
     /// A handler raised.
     pub fn check(&mut self) -> PyResult<()> {
@@ -81,7 +83,7 @@ impl Watch {
         check()
     }
 
-    /// As [`Watch::check`], for callbacks of the library: [`Watch::settle`] gives what was raised.
+    /// Works like [`Watch::check`], for callbacks of the library: [`Watch::settle`] gives what was raised.
     pub fn ask(&mut self) -> Result<()> {
         self.check().map_err(|raised| self.keep(raised))
     }
@@ -93,7 +95,7 @@ impl Watch {
         Error::invalid(message)
     }
 
-    /// What the library returned, or what was raised meanwhile.
+    /// Returns what the library returned, or what was raised meanwhile.
     pub fn settle<R>(self, returned: Result<R>) -> PyResult<R> {
         match self.raised {
             Some(raised) => Err(raised),
@@ -107,6 +109,8 @@ impl Watch {
 pub struct Stop(pub Arc<AtomicBool>);
 
 impl Stop {
+    /// Fails once the work was asked to stop.
+    ///
     /// # Errors
     /// The work was asked to stop.
     pub fn check(&self) -> Result<()> {
@@ -119,12 +123,14 @@ impl Stop {
 }
 
 /// Does `work` on another thread while this one calls `tick` and runs signal handlers. When either raises, the work is
-/// asked to stop, and once it has ended, what was raised is returned.
+/// asked to stop, and once it has ended, what was raised is returned. Signals that came before are seen first: loops in C,
+/// such as that of `list`, call again and again without a look at them.
 pub fn watched<R: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<R> + Send,
     tick: impl FnMut() -> PyResult<()> + Send,
 ) -> PyResult<R> {
+    check()?;
     let stop = Stop::default();
     py.detach(|| {
         std::thread::scope(|scope| {
@@ -145,8 +151,9 @@ pub fn watched<R: Send>(
 }
 
 /// Does `work`, which owns what it uses, on another thread while this one runs signal handlers. When one raises, the
-/// work is asked to stop and left alone: this returns at once.
+/// work is asked to stop and left alone: this returns at once. Signals that came before are seen first.
 pub fn alone<R: Send + 'static>(py: Python<'_>, work: impl FnOnce(&Stop) -> Result<R> + Send + 'static) -> PyResult<R> {
+    check()?;
     let stop = Stop::default();
     let (send, receive) = mpsc::channel();
     let of_work = stop.clone();

@@ -18,19 +18,19 @@ pub struct PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The extents of its axes.
+    /// Returns the extents of its axes.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.tensor.shape())
     }
 
-    /// The type of its elements: f32, f16, bf16, i64, i32, i16 or u8.
+    /// Returns the type of its elements: f32, f16, bf16, i64, i32, i16 or u8.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.tensor.dtype().name()
     }
 
-    /// Size in bytes.
+    /// Returns its size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.tensor.len() * self.tensor.dtype().size()
@@ -89,7 +89,7 @@ impl<'py> Operand<'py> {
         }
     }
 
-    /// An owned tensor: that of an array, or a copy.
+    /// Returns an owned tensor: that of an array, or a copy.
     pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
         match self {
             Self::Tensor(tensor) => {

@@ -15,7 +15,7 @@ use crate::error::raise;
 /// Spans of all threads, from `with` to its end.
 ///
 /// Args:
-///     path: A file for Perfetto, written at the end; None writes none.
+///     path: A file for Perfetto, written at the end, in place of one that is there; None writes none.
 #[pyclass(name = "Trace", module = "melisma", frozen)]
 pub struct PyTrace {
     path: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub struct PyTrace {
 
 #[pymethods]
 impl PyTrace {
-    /// A trace for `with`; `path` gets a file for Perfetto at the end.
+    /// Starts a trace for `with`; `path` gets a file for Perfetto at the end.
     #[new]
     #[pyo3(signature = (path=None))]
     fn new(path: Option<PathBuf>) -> Self {
@@ -63,7 +63,7 @@ impl PyTrace {
         }
     }
 
-    /// The table of `melisma --profile`.
+    /// Returns the table of `melisma --profile-table`.
     ///
     /// Args:
     ///     sort: self, total, calls, name, p99, device, bytes or allocated.
@@ -72,12 +72,14 @@ impl PyTrace {
     /// Returns:
     ///     The table as text.
     #[pyo3(signature = (sort="self", limit=30))]
-    fn table(&self, sort: &str, limit: usize) -> PyResult<String> {
+    fn table(&self, sort: &str, limit: i64) -> PyResult<String> {
+        let limit = usize::try_from(limit)
+            .map_err(|_| raise(Error::invalid(format!("limit is {limit}")).with_hint("use 0 or more rows")))?;
         let sort = sort.parse().map_err(raise)?;
         self.with_report(|report| report.text(sort, limit))
     }
 
-    /// The figures of the table.
+    /// Returns the figures of the table.
     ///
     /// Returns:
     ///     A dict of them.
@@ -91,7 +93,7 @@ impl PyTrace {
 }
 
 impl PyTrace {
-    /// The figures so far, or those at the end of `with`.
+    /// Reads the figures so far, or those at the end of `with`.
     fn with_report<R>(&self, read: impl FnOnce(&Report) -> R) -> PyResult<R> {
         match &*self.last.lock() {
             Some(report) => Ok(read(report)),

@@ -87,7 +87,7 @@ def drawn(rng):
     return numpy.random.default_rng(rng.randrange(1 << 30)).standard_normal(shape) * rng.choice([0.1, 1, 5_000, 1e30])
 
 
-def changed(rng, array):
+def change(rng, array):
     """An array with something wrong: its type, shape, order, place or values."""
     array = numpy.asarray(array).copy()
     kind = rng.randrange(10)
@@ -123,32 +123,32 @@ def changed(rng, array):
 def tensor(rng, array):
     """A torch tensor of an array, or of another type, place or order."""
     try:
-        made = torch.from_numpy(numpy.require(array, requirements=["C", "A", "W"]))
+        tensor = torch.from_numpy(numpy.require(array, requirements=["C", "A", "W"]))
     except (TypeError, ValueError):
         return torch.zeros(3)
     kind = rng.randrange(8)
     if kind == 0:
         kinds = [torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn]
-        return made.to(rng.choice(kinds))
+        return tensor.to(rng.choice(kinds))
     if kind == 1:
-        return made.to("meta")
-    if kind == 2 and made.is_floating_point():
-        return made.requires_grad_()
+        return tensor.to("meta")
+    if kind == 2 and tensor.is_floating_point():
+        return tensor.requires_grad_()
     if kind == 3:
-        return made[..., ::2] if made.ndim else made
+        return tensor[..., ::2] if tensor.ndim else tensor
     if kind == 4:
-        return made.to_sparse() if made.ndim else made
+        return tensor.to_sparse() if tensor.ndim else tensor
     if kind == 5:
-        return made.conj() if made.is_complex() else made.T if made.ndim == 2 else made.expand(2, *made.shape)
-    return made
+        return tensor.conj() if tensor.is_complex() else tensor.T if tensor.ndim == 2 else tensor.expand(2, *tensor.shape)
+    return tensor
 
 
 def wrong(rng, value, depth=0):
     """Something in place of `value`: another of its kind, or anything."""
     if torch is not None and isinstance(value, numpy.ndarray) and rng.random() < 0.4:
-        return tensor(rng, value if rng.random() < 0.5 else changed(rng, value))
+        return tensor(rng, value if rng.random() < 0.5 else change(rng, value))
     if isinstance(value, numpy.ndarray) and rng.random() < 0.7:
-        return changed(rng, value)
+        return change(rng, value)
     if isinstance(value, dict | list | tuple) and value and depth < 3 and rng.random() < 0.7:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = rng.choice(list(keys))
@@ -173,11 +173,11 @@ def wrong(rng, value, depth=0):
     else:
         kinds = [NUMBERS, WORDS, BYTES, OTHERS]
     if rng.random() < 0.15:
-        return rng.choice([lambda: drawn(rng), lambda: changed(rng, drawn(rng)), lambda: [drawn(rng), drawn(rng)]])()
+        return rng.choice([lambda: drawn(rng), lambda: change(rng, drawn(rng)), lambda: [drawn(rng), drawn(rng)]])()
     return rng.choice(rng.choice(kinds))
 
 
-def bounded(name, key, value):
+def limit(name, key, value):
     """The most or least that is drawn, in place of what is allowed but takes long."""
     bound, allowed = recipes.BOUNDS.get((name.partition(" ")[0].removesuffix("_async"), key), (None, None))
     if bound is None or not isinstance(value, int | float | numpy.number):
@@ -243,7 +243,7 @@ class Caller:
                     if keys:
                         key = rng.choice(keys)
                         values = recipe.args if isinstance(key, int) else recipe.kwargs
-                        values[key] = bounded(name, key, wrong(rng, values[key]))
+                        values[key] = limit(name, key, wrong(rng, values[key]))
                 self.call(name, recipe, log)
 
     def watch(self):

@@ -3,13 +3,16 @@
 import inspect
 
 import melisma
-from melisma import _melisma, audio, dataset, mel, optimize, pack, snac, synth
+from melisma import _melisma, audio, dataset, mel, optimize, pack, snac, speak, synth
 
-MODULES = {module.__name__.rpartition(".")[2]: module for module in [melisma, audio, dataset, mel, optimize, pack, snac, synth]}
+ROOMS = [melisma, audio, dataset, mel, optimize, pack, snac, speak, synth]
+MODULES = {module.__name__.rpartition(".")[2]: module for module in ROOMS}
 #: What calls return and no module exports.
 RETURNED = {"melisma.Track": _melisma.Track}
 #: Classes whose objects come from elsewhere only.
-NOT_MADE = frozenset({"melisma.PrecisionScope", "melisma.Server", "melisma.Tensor", "melisma.Track"})
+NOT_MADE = frozenset(
+    {"melisma.PrecisionScope", "melisma.Server", "melisma.Tensor", "melisma.Track", "speak.SpeechStream"}
+)
 #: Methods without a public name that people or protocols call.
 PROTOCOLS = frozenset(
     "__getitem__ __getitems__ __len__ __iter__ __call__ __enter__ __exit__ __array__ __str__ __repr__ __reduce__ "

@@ -1,6 +1,6 @@
 """How everything public is called with success: `World.recipes` has arguments for each.
 
-470 lines because it has an entry for everything public.
+500 lines because it has an entry for everything public.
 """
 
 import asyncio
@@ -15,7 +15,9 @@ import shutil
 import numpy
 
 import melisma
-from melisma import audio, dataset, mel, optimize, pack, snac, synth
+import soundfont
+import voice
+from melisma import audio, dataset, mel, optimize, pack, snac, speak, synth
 from public import MODULES, names, parameters
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../golden/optimize")
@@ -24,6 +26,7 @@ NEEDS = {"dataset.collate": "torch", "pack.load_to_device": "cuda", "snac.SNAC.c
 #: Calls that take seconds each: one in so many of the others.
 RARE = {
     "melisma.serve": 400,
+    "melisma.serve keys of a file": 400,
     "melisma.Server.close": 400,
     "melisma.TensorOptimizer.optimize": 200,
     "melisma.TensorRTOptimizer.optimize_onnx": 200,
@@ -33,6 +36,12 @@ RARE = {
     "snac.SNAC": 10,
     "snac.SNAC.from_pretrained": 10,
     "snac.SNAC.to": 10,
+    "speak.Speaker": 10,
+    "speak.Speaker.speak": 5,
+    "speak.Speaker.estimate": 5,
+    "speak.Speaker.speak_all": 5,
+    "speak.Speaker.speak_list": 20,
+    "speak.Speaker.stream": 5,
 }
 #: Values that are allowed and take long or much memory: the most (or least) that is drawn, and what is allowed.
 BOUNDS = {
@@ -95,6 +104,10 @@ class World:
         self.note = synth.Note("lead", 0.0, 0.05, 60, 0.8)
         self.score = synth.Score(120.0, [self.note], [synth.Bend(0.0, 0, 0.5)], [synth.Control(0.0, "gain", 0.5)])
         self.score.to_midi(path("score.mid"))
+        with open(path("tiny.sf2"), "wb") as file:
+            file.write(soundfont.font())
+        with open(path("keys.txt"), "w", encoding="utf-8") as file:
+            file.write("ann: key-of-ann streams=1\n")
         self.weights = {"w": numpy.arange(6_000, dtype="f4").reshape(60, 100), "v": numpy.arange(6, dtype="i8")}
         pack.save_file(self.weights, path("w.safetensors"), {"a": "b"})
         for index in range(2):
@@ -103,6 +116,12 @@ class World:
         self.rows = dataset.open(path("rows.h5"))
         self.decoder, self.encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
         self.snac = snac.SNAC("builtin:mini24", device="cpu")
+        self.speaker = speak.Speaker(voice.write(path("voice")), device="cpu")
+        self.speech = self.speaker.speak("Hi.")
+        with open(path("texts.jsonl"), "w", encoding="utf-8") as file:
+            file.write('{"text": "Hi."}\n')
+        self.estimate = self.speaker.estimate("Hi.")
+        self.listed = self.speaker.speak_list(path("texts.jsonl"), path("clips of texts"))
         self.optimizer = melisma.TensorOptimizer(self.config)
         self.tensor = self.optimizer.optimize_tensor(numpy.ones((3, 4), "f4"))
         self.transform, self.stream = mel.Transform("builder"), synth.Stream(rate=16_000)
@@ -126,7 +145,7 @@ class World:
 
     def instance(self, kind):
         """An object of a class, for its methods without arguments."""
-        made = {
+        makers = {
             "melisma.Config": lambda: melisma.Config(config=self.config),
             "melisma.MemoryTracker": melisma.MemoryTracker,
             "melisma.Track": lambda: melisma.MemoryTracker().track("x"),
@@ -144,6 +163,7 @@ class World:
             "dataset.Report": lambda: self.report,
             "dataset.Table": lambda: dataset.Table("table.csv", 1),
             "dataset.Tokens": dataset.Tokens,
+            "dataset.Verified": lambda: dataset.verify(self.path("rows.h5")),
             "mel.Transform": lambda: self.transform,
             "optimize.NodeArg": lambda: optimize.NodeArg("x", "float", [1]),
             "optimize.Report": lambda: self.searched,
@@ -157,6 +177,12 @@ class World:
             "snac.StreamDecoder": self.decoder.stream,
             "snac.Valid": lambda: snac.Valid(True, True, True),
             "snac.StreamEncoder": self.encoder.stream,
+            "speak.Estimate": lambda: self.estimate,
+            "speak.ListReport": lambda: self.listed,
+            "speak.Sampling": speak.Sampling,
+            "speak.Speaker": lambda: self.speaker,
+            "speak.Speech": lambda: self.speech,
+            "speak.SpeechStream": lambda: self.speaker.stream("Hi."),
             "synth.Bend": lambda: synth.Bend(0.0, 0, 0.5),
             "synth.Control": lambda: synth.Control(0.0, "gain", 0.5),
             "synth.Note": lambda: self.note,
@@ -165,7 +191,7 @@ class World:
         }
         if kind.startswith("melisma.Melisma"):
             return getattr(melisma, kind.partition(".")[2])("check", "text", "hint")
-        return made[kind]()
+        return makers[kind]()
 
     def plain(self, name, function):
         """The recipe of a property, or of a method without arguments."""
@@ -181,8 +207,8 @@ class World:
         return Recipe(lambda: getattr(self.instance(kind), method)())
 
     def entered(self, kind):
-        made = melisma.trace() if kind == "melisma.trace" else self.instance(kind)
-        return made.__enter__()
+        manager = melisma.trace() if kind == "melisma.trace" else self.instance(kind)
+        return manager.__enter__()
 
     def recipes(self):
         """A function that gives a new recipe, for everything that takes arguments. What follows a space is a variant."""
@@ -200,17 +226,22 @@ class World:
             "metadata": None, "text_column": None, "path_column": None, "verify_audio": False, "min_snr": None,
         }
         build = {
-            "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "device": "cpu", "threads": 1,
-            "memory_limit": "1GiB", "progress": False,
+            "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "max_failures": 9, "root": self.folder, "device": "cpu",
+            "threads": 1, "memory_limit": "1GiB", "progress": False,
         }
         notes = lambda: {
             "pitches": numpy.array([60.0, 64.5]), "instrument": "pluck", "seconds": 0.05, "duration": 0.02,
             "velocity": numpy.array([0.5, 0.8]), "rate": 16_000, "device": "cpu",
         }
+        said = {"voice": "bob", "seed": 1, "speed": 1.5, "noise": 3}
+        sampling = {
+            "repetition_penalty": 1.1, "penalty_window": 64, "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.01,
+            "free": False,
+        }
         table = path("table.csv")
         with open(table, "w") as file:
             file.write("path|text\nwave|words\n")
-        made = {
+        recipes = {
             "melisma.Config": lambda: Recipe(melisma.Config, profile="field", config=dict(self.config), memory_limit="1GiB"),
             "melisma.Config.__getitem__": lambda: Recipe(melisma.Config().__getitem__, "threads"),
             "melisma.Config.load_with_profile": lambda: Recipe(melisma.Config.load_with_profile, name="training"),
@@ -253,7 +284,12 @@ class World:
             "melisma.apply_tensor_optimizations a call": lambda: Recipe(
                 melisma.apply_tensor_optimizations({"threads": 1})(lambda x, y: (x, y)), x=matrix(3, 4), y=2
             ),
-            "melisma.serve": lambda: Recipe(melisma.serve, port=0, model="builtin:mini24", upstream=None, api_key="key"),
+            "melisma.serve": lambda: Recipe(
+                melisma.serve, port=0, model="builtin:mini24", upstream=None, api_key="key", streams=2, max_streams=1, queue=1.0
+            ),
+            "melisma.serve keys of a file": lambda: Recipe(
+                melisma.serve, api_key_file=path("keys.txt"), log=lambda line: None, log_level="warn", streams=1
+            ),
             "melisma.span": lambda: Recipe(melisma.span, name="x"),
             "melisma.trace": lambda: Recipe(melisma.trace, path=path("trace.json")),
             "melisma.trace.table": lambda: Recipe(self.trace.table, sort="self", limit=30),
@@ -297,21 +333,26 @@ class World:
                    "verify_audio": True, "min_snr": -100.0, "store": "safetensors"},
             ),
             "dataset.Mel": lambda: Recipe(
-                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, values={}, n_mels=20,
+                dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, min_seconds=0.1,
+                max_seconds=9.5, values={}, n_mels=20,
                 buffers_in_flight=2, segments_per_buffer=4, autosize_gpu_batch=False,
             ),
             "dataset.Report": lambda: Recipe(dataset.Report, **self.report),
             "dataset.Report.__getitem__": lambda: Recipe(self.report.__getitem__, "rows"),
             "dataset.Table": lambda: Recipe(dataset.Table, path=table, text_column="text", path_column=1),
             "dataset.Tokens": lambda: Recipe(
-                dataset.Tokens, model="builtin:mini24", texts=None, verify_audio=True, min_snr=-100.0
+                dataset.Tokens, model="builtin:mini24", texts=None, verify_audio=True, min_snr=-100.0, format="codes",
+                drop_repeats=False, min_seconds=0.1, max_seconds=9.5, require_text=False,
             ),
             "dataset.collate": lambda: Recipe(dataset.collate, rows=dataset.Rows(self.rows, [0, 1])),
             "dataset.merge": lambda: Recipe(
                 dataset.merge, shards=[path("part0.h5"), path("part1.h5")], output=path("merged.h5"), store="hdf5",
-                overwrite=True, allow_missing=False,
+                overwrite=True, allow_missing=False, format=None, drop_repeats=False,
             ),
             "dataset.open": lambda: Recipe(dataset.open, path=path("rows.h5")),
+            "dataset.verify": lambda: Recipe(dataset.verify, path=path("rows.h5")),
+            "dataset.Verified": lambda: Recipe(dataset.Verified, **dataset.verify(path("rows.h5"))),
+            "dataset.Verified.__getitem__": lambda: Recipe(dataset.verify(path("rows.h5")).__getitem__, "rows"),
             "mel.Transform": lambda: Recipe(mel.Transform, preset="whisper-80", device="cpu", **sizes),
             "mel.Transform every value": lambda: Recipe(mel.Transform, preset="builder", device="cpu", **keyed),
             "mel.Transform.__call__": lambda: Recipe(
@@ -394,6 +435,31 @@ class World:
             "snac.populate": lambda: Recipe(snac.populate, frames=self.codes.copy(), codebook_size=4096),
             "snac.Valid": lambda: Recipe(snac.Valid, valid_0=True, valid_1=True, valid_2=False),
             "snac.validate": lambda: Recipe(snac.validate, frames=self.codes.copy(), codebook_size=4096),
+            "speak.Estimate": lambda: Recipe(speak.Estimate, **self.estimate),
+            "speak.Estimate.__getitem__": lambda: Recipe(self.estimate.__getitem__, "step_seconds"),
+            "speak.ListReport": lambda: Recipe(speak.ListReport, **self.listed),
+            "speak.ListReport.__getitem__": lambda: Recipe(self.listed.__getitem__, "texts"),
+            "speak.Sampling": lambda: Recipe(speak.Sampling, **sampling),
+            "speak.Speaker": lambda: Recipe(
+                speak.Speaker, voice_model=path("voice"), model="builtin:mini24", precision="fp32", device="cpu", threads=1,
+                memory_limit="1GiB",
+            ),
+            "speak.Speaker.speak": lambda: Recipe(self.speaker.speak, text="Hi.", **said, **sampling),
+            "speak.Speaker.estimate": lambda: Recipe(
+                self.speaker.estimate, text="Hi.", voice="bob", seed=3, **sampling
+            ),
+            "speak.Speaker.speak_list": lambda: Recipe(
+                self.speaker.speak_list, texts=path("texts.jsonl"), output=path("texts of clips"), sample_format="s16",
+                format="codes", drop_repeats=False, shard=(1, 1), overwrite=True, **said, **sampling,
+            ),
+            "speak.Speaker.speak_all": lambda: Recipe(
+                self.speaker.speak_all, texts=["Hi.", {"text": "Bye.", "voice": "bob", "seed": 3}], **said, **sampling
+            ),
+            "speak.Speaker.stream": lambda: Recipe(
+                lambda text, **rest: list(self.speaker.stream(text, **rest)), text="Hi.", **said, **sampling
+            ),
+            "speak.Speech": lambda: Recipe(speak.Speech, **{**vars(self.speech), "notes": ["text"]}),
+            "speak.Speech.__array__": lambda: Recipe(self.speech.__array__, "f8", True),
             "synth.Bend": lambda: Recipe(synth.Bend, at=0.0, channel=0, semitones=0.5),
             "synth.Control": lambda: Recipe(synth.Control, at=0.0, parameter="gain", value=0.5),
             "synth.Note": lambda: Recipe(synth.Note, **vars(self.note)),
@@ -405,7 +471,7 @@ class World:
             "synth.Score.from_midi": lambda: Recipe(synth.Score.from_midi, file=path("score.mid")),
             "synth.Score.from_midi bytes": lambda: Recipe(synth.Score.from_midi, file=self.score.to_midi()),
             "synth.Score.to_midi": lambda: Recipe(self.score.to_midi, path=path("out.mid")),
-            "synth.Stream": lambda: Recipe(synth.Stream, preset="focus", seed=1, rate=16_000),
+            "synth.Stream": lambda: Recipe(synth.Stream, preset="focus", seed=1, rate=16_000, key="A", reverb=0.1),
             "synth.Stream.note": lambda: Recipe(
                 stream.note, instrument="lead", key=60, velocity=0.8, duration=0.01, pan=0.0, channel=0
             ),
@@ -415,13 +481,25 @@ class World:
             ),
             "synth.Stream.read": lambda: Recipe(stream.read, n=480),
             "synth.Stream.set": lambda: Recipe(stream.set, parameter="reverb", value=0.5),
-            "synth.compose": lambda: Recipe(synth.compose, preset="focus", seconds=5, seed=1),
+            "synth.changes": lambda: Recipe(synth.changes),
+            "synth.compose": lambda: Recipe(
+                synth.compose, preset="focus", seconds=5, seed=1, key="F#", mode="lydian", tempo=96.0, intensity=0.7,
+                voices="melody,drums", brightness=2.0,
+            ),
+            "synth.preset_yaml": lambda: Recipe(synth.preset_yaml, preset="focus", tempo=96.0),
+            "synth.render with a SoundFont": lambda: Recipe(
+                synth.render, score=soundfont.midi(), seconds=0.05, rate=16_000, soundfont=path("tiny.sf2")
+            ),
+            "synth.render_all with a SoundFont": lambda: Recipe(
+                synth.render_all, scores=[soundfont.midi(), score()], seconds=0.05, rate=16_000, soundfont=path("tiny.sf2")
+            ),
             "synth.render": lambda: Recipe(
-                synth.render, score=score(), seconds=0.05, seed=1, rate=16_000, loudness=-18.0, device="auto", out=matrix(2, 800)
+                synth.render, score=score(), seconds=0.05, seed=1, rate=16_000, loudness=-18.0, device="auto", out=matrix(2, 800),
+                soundfont=path("tiny.sf2"),
             ),
             "synth.render_all": lambda: Recipe(
                 synth.render_all, scores=[score(), "preset:focus"], seconds=0.05, seed=1, rate=16_000, loudness=-18.0,
-                device="auto", out=matrix(2, 2, 800),
+                device="auto", out=matrix(2, 2, 800), soundfont=path("tiny.sf2"),
             ),
             "synth.synthesize_batch": lambda: Recipe(synth.synthesize_batch, **notes(), out=None),
             "synth.voices": lambda: Recipe(synth.voices, **notes(), out=matrix(2, 800)),
@@ -433,15 +511,15 @@ class World:
             if not name.startswith("Melisma"):
                 continue
             kind = getattr(melisma, name)
-            made[f"melisma.{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
+            recipes[f"melisma.{name}"] = lambda kind=kind: Recipe(kind, kind="check", message="text", hint="hint")
         for name, function in names().items():
             if name.endswith("_async"):
-                base = made[name.removesuffix("_async")]
-                made[name] = lambda base=base, name=name, function=function: self.awaited(base(), name, function)
+                base = recipes[name.removesuffix("_async")]
+                recipes[name] = lambda base=base, name=name, function=function: self.awaited(base(), name, function)
         for name, function in names().items():
-            if not any(known.partition(" ")[0] == name for known in made) and not self.takes(name, function):
-                made[name] = lambda name=name, function=function: self.plain(name, function)
-        return made
+            if not any(known.partition(" ")[0] == name for known in recipes) and not self.takes(name, function):
+                recipes[name] = lambda name=name, function=function: self.plain(name, function)
+        return recipes
 
     @staticmethod
     def awaited(recipe, name, function):

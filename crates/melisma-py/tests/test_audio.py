@@ -9,6 +9,7 @@ import unittest
 import numpy
 
 import melisma
+from folder import FolderCase
 from melisma import audio
 
 
@@ -17,13 +18,7 @@ def tone(n, channels=1):
     return numpy.stack([numpy.sin(time * (0.05 + 0.01 * channel)) * 0.4 for channel in range(channels)]).astype("f4")
 
 
-class Files(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
+class Files(FolderCase):
 
     def test_files_and_back(self):
         for suffix, sample_format, error in [("wav", "s16", 1 / 32768), ("wav", "f32", 0), ("flac", "s24", 1 / 2**23)]:
@@ -87,7 +82,7 @@ class Files(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(exception, text):
                 work()
-        self.assertEqual(sorted(os.listdir(self.folder.name)), ["noise.wav", "pipe"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["noise.wav", "pipe"])
 
 
 class Notebooks(unittest.TestCase):

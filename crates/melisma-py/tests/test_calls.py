@@ -23,10 +23,10 @@ DEADLINE_S = 600 + N_CALLS
 class Recipes(unittest.TestCase):
     def test_everything_public_has_a_recipe_for_every_argument(self):
         with tempfile.TemporaryDirectory() as folder:
-            made = recipes.World(folder).recipes()
+            known_recipes = recipes.World(folder).recipes()
             missing = []
             for name, function in public.names().items():
-                own = [make() for known, make in made.items() if known.partition(" ")[0] == name and name not in recipes.NEEDS]
+                own = [make() for known, make in known_recipes.items() if known.partition(" ")[0] == name and name not in recipes.NEEDS]
                 if not own and name not in recipes.NEEDS:
                     missing.append(name)
                 # Protocols are called with a list of arguments.

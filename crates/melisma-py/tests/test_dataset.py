@@ -69,7 +69,9 @@ class Builds(unittest.TestCase):
             self.assertEqual((row.shape, row.dtype), ((20, 41), "f4"))
 
     def test_tokens(self):
-        report = dataset.build(self.wavs, self.path("t.safetensors"), Tokens(), device="cpu", progress=False)
+        with self.assertWarnsRegex(UserWarning, "codes of builtin:mini24; .* Tokens") as warned:
+            report = dataset.build(self.wavs, self.path("t.safetensors"), Tokens(), device="cpu", progress=False)
+        self.assertEqual(os.path.basename(warned.filename), "test_dataset.py")
         rows = dataset.open(self.path("t.safetensors"))
         self.assertEqual((report["rows"], len(rows)), (3, 3))
         encoder = snac.Encoder(device="cpu")
@@ -106,12 +108,96 @@ class Builds(unittest.TestCase):
         with open(self.path("merged.h5"), "rb") as merged, open(self.path("whole.h5"), "rb") as expected:
             self.assertEqual(merged.read(), expected.read())
 
+    def test_damage_is_found_with_its_file(self):
+        dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0, drop_tail=True), progress=False)
+        found = dataset.verify(self.path("x.h5"))
+        self.assertEqual((found.rows, found.damaged, found.first_damaged_files, found.problem), (6, 0, [], None))
+        name, kind, shape, file, offset = next(c for c in melisma._melisma._dataset_columns(self.path("x.h5"))[0] if c[0] == "mel")
+        with open(file, "r+b") as rows:
+            rows.seek(offset + 80 * 87 * 2 * 3)
+            rows.write(b"\x55\x55")
+        found = dataset.verify(self.path("x.h5"))
+        self.assertEqual((found.damaged, found.first_damaged, found.first_damaged_files), (1, [3], ["1.wav"]))
+        self.assertIn("1 row damaged, the first is row 3, of 1.wav", found.problem)
+
+    def test_lines_are_built_merged_and_verified(self):
+        orpheus = Tokens(format="orpheus", drop_repeats=True)
+        for name, feature in {"a": Tokens(), "b": orpheus}.items():
+            given = {"format": feature.format, "drop_repeats": feature.drop_repeats} if name == "b" else {}
+            whole = self.path(f"{name}.jsonl")
+            report = dataset.build(self.wavs, whole, feature, device="cpu", progress=False)
+            parts = [self.path(f"{name}{number}.jsonl") for number in (1, 2)]
+            stores = [self.path(f"{name}{number}.safetensors") for number in (1, 2)]
+            for number in (1, 2):
+                shard = {"shard": (number, 2), "device": "cpu", "progress": False}
+                dataset.build(self.wavs, parts[number - 1], feature, **shard)
+                dataset.build(self.wavs, stores[number - 1], Tokens(), **shard)
+            for shards, more in ((parts, {}), (stores, given)):
+                merged = self.path("merged.jsonl")
+                self.assertEqual(dataset.merge(shards, merged, overwrite=True, **more), report.rows)
+                with open(merged, "rb") as found, open(whole, "rb") as expected:
+                    self.assertEqual(found.read(), expected.read())
+                found = dataset.verify(merged)
+                self.assertEqual((found.rows, found.missing_origin, found.problem), (3, None, None))
+            os.remove(f"{whole}.origin.json")
+            found = dataset.verify(whole)
+            self.assertEqual((found.rows, found.missing_origin, found.problem), (3, f"{whole}.origin.json", None))
+        with self.assertRaisesRegex(ValueError, "holds codes of every frame"):
+            dataset.build(self.wavs, self.path("x.h5"), orpheus, device="cpu", progress=False)
+        with self.assertRaisesRegex(ValueError, "lines have no store"):
+            dataset.merge(stores, self.path("c.jsonl"), store="hdf5")
+        with self.assertRaisesRegex(ValueError, "format is 'ids'"):
+            Tokens(format="ids")
+
+    def test_filters_leave_files_out(self):
+        os.remove(os.path.join(self.wavs, "1.txt"))
+        tokens = Tokens(max_seconds=2.4, require_text=True)
+        report = dataset.build(self.wavs, self.path("t.safetensors"), tokens, device="cpu", progress=False)
+        self.assertEqual((report.rows, report.files_ok, report.files_failed, report.files_left_out), (1, 1, 0, 2))
+        self.assertEqual(report.failures_by_code, {"no-text": 1, "too-long": 1})
+        mel_rows = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0, min_seconds=2.1), progress=False)
+        self.assertEqual((mel_rows.files_left_out, mel_rows.failures_by_code), (1, {"too-short": 1}))
+        with self.assertRaisesRegex(melisma.MelismaError, "exists already, and is not of this plan"):
+            dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0), progress=False)
+        with self.assertRaisesRegex(ValueError, "no file has at least 3 and at most 2 seconds"):
+            dataset.build(self.wavs, self.path("y.h5"), Mel(min_seconds=3.0, max_seconds=2.0), progress=False)
+        for index in range(3):
+            with open(os.path.join(self.wavs, f"x{index}.wav"), "wb") as file:
+                file.write(b"RIFF")
+        with self.assertRaisesRegex(melisma.MelismaError, "3 files failed, and at most 2 may"):
+            dataset.build(self.wavs, self.path("z.h5"), max_failures=2, progress=False)
+        self.assertEqual(dataset.build(self.wavs, self.path("z.h5"), max_failures=3, progress=False).files_failed, 3)
+
+    def test_folders_stay_apart_and_lists_have_a_root(self):
+        other = os.path.join(self.folder.name, "more")
+        os.mkdir(other)
+        os.link(os.path.join(self.wavs, "0.wav"), os.path.join(other, "0.wav"))
+        dataset.build([self.wavs, other], self.path("x.h5"), Mel(segment=5.0), progress=False)
+        paths = [bytes(path).decode() for path in dataset.open(self.path("x.h5")).column("path")]
+        self.assertEqual(paths, ["more/0.wav", "wavs/0.wav", "wavs/1.wav", "wavs/2.wav"])
+        with open(self.path("list.txt"), "w") as file:
+            file.write("2.wav\n0.wav\n")
+        report = dataset.build(self.path("list.txt"), self.path("y.h5"), Mel(segment=5.0), root=self.wavs, progress=False)
+        self.assertEqual((report.rows, report.files_failed), (2, 0))
+
+    def test_failures_are_counted_by_reason(self):
+        for name in ["x.wav", "y.wav"]:
+            with open(os.path.join(self.wavs, name), "wb") as file:
+                file.write(b"RIFF")
+        report = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0), progress=False)
+        self.assertEqual(report.failures_by_code, {report.failures[0]["code"]: 2})
+        with self.assertRaisesRegex(ValueError, "no row can be made of 1 file"):
+            dataset.build(os.path.join(self.wavs, "x.wav"), self.path("y.h5"), Mel(segment=1.0), progress=False)
+        with self.assertRaisesRegex(ValueError, "rows.npy: a dataset is a folder of .npy files"):
+            dataset.build(self.wavs, self.path("rows.npy"), progress=False)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["wavs", "x.h5", "x.h5.failures.jsonl"])
+
     def test_reports_are_dataclasses_and_mappings(self):
         report = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=1.0, drop_tail=True), progress=False)
         self.assertIsInstance(report, dataset.Report)
         self.assertEqual((report.rows, report["rows"], report.get("rows"), report.get("x", 3)), (6, 6, 6, 3))
         self.assertEqual(list(report.keys()), [field.name for field in dataclasses.fields(report)])
-        self.assertEqual((len(report), "rows" in report, "x" in report), (9, True, False))
+        self.assertEqual((len(report), "rows" in report, "x" in report), (11, True, False))
         self.assertEqual({**report}, dataclasses.asdict(report))
         self.assertEqual((dict(report.items()), pickle.loads(pickle.dumps(report))), (report, report))
         self.assertEqual(json.loads(json.dumps(dict(report)))["files_ok"], 3)
@@ -157,8 +243,11 @@ class Builds(unittest.TestCase):
             self.new("b.h5", Mel(segment=1.0, n_mels=20)),
         )
         self.same(
-            self.old(ends + r"Mel\(drop_tail=...\)\)", "c.h5", feature="mel", drop_tail=True, model="unused"),
-            self.new("d.h5", Mel(drop_tail=True)),
+            self.old(
+                ends + r"Mel\(segment=..., drop_tail=...\)\)", "c.h5", feature="mel", segment=1.0, drop_tail=True,
+                model="unused",
+            ),
+            self.new("d.h5", Mel(segment=1.0, drop_tail=True)),
         )
         self.same(self.old(ends + r"Tokens\(\)\)", "e.h5", feature="tokens"), self.new("f.h5", Tokens()))
         spelled = {"metadata": self.path("table.csv"), "text_column": "text", "verify_audio": False, "min_snr": 3.0}
@@ -208,8 +297,8 @@ class Builds(unittest.TestCase):
                 self.assertEqual(found.read(), expected.read())
         for text, work in {
             "buffers_in_flight is 0\n.*1 to 1024": lambda: Mel(buffers_in_flight=0),
-            "buffers_in_flight is 1025": lambda: Mel(num_mega_buffers=1025),
-            "segments_per_buffer is True": lambda: Mel(seg_microbatch_segments=True),
+            "num_mega_buffers is 1025": lambda: Mel(num_mega_buffers=1025),
+            "seg_microbatch_segments is True": lambda: Mel(seg_microbatch_segments=True),
             "segments_per_buffer is '8'": lambda: Mel(segments_per_buffer="8"),
             "are the same": lambda: Mel(buffers_in_flight=1, num_mega_buffers=2),
             "autosize_gpu_batch is 1": lambda: Mel(autosize_gpu_batch=1),

@@ -2,11 +2,16 @@
 
 import json
 import os
+import pathlib
 import shutil
+import socket
 import tempfile
+import time
 import unittest
 import unittest.mock
+import urllib.error
 import urllib.request
+import warnings
 
 import numpy
 
@@ -53,6 +58,26 @@ class Snippets(unittest.TestCase):
         self.assertEqual(apply_tensor_optimizations({"enabled": False})(lambda x: x)(audio).dtype, "f4")
         self.assertEqual(apply_tensor_optimizations()(lambda: 3)(), 3)
 
+        @apply_tensor_optimizations
+        def double(values):
+            """Says what it does."""
+            return values + values
+
+        self.assertEqual((double(audio).dtype, double.__doc__), ("f4", "Says what it does."))
+
+    def test_a_file_is_given_as_in_the_guide(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, "jetson_optimizer.yaml")
+        path.write_text("tensor_optimizations:\n  mixed_precision: true\n  target_precision: fp16\n")
+        for given in [path, str(path)]:
+            for optimizer in [TensorOptimizer(given), TensorOptimizer(config=given), TensorRTOptimizer(given)._optimizer]:
+                self.assertEqual(optimizer.optimize_tensor(numpy.ones(3, "f4")).dtype, "f16")
+        with self.assertRaisesRegex(ValueError, "none.yml: no such configuration file"):
+            TensorOptimizer("none.yml")
+        with self.assertRaisesRegex(ValueError, "given twice"):
+            TensorOptimizer(path, CONFIG)
+
     def test_memory_tracking(self):
         tracker = MemoryTracker()
         with tracker.track():
@@ -68,6 +93,11 @@ class Snippets(unittest.TestCase):
         self.assertEqual(config["profile"], "field")
         self.assertEqual(config.to_dict()["profile"]["value"], "field")
         self.assertIn("chunk_size", repr(config))
+        self.assertEqual(list(config), config.keys())
+        self.assertEqual((set(config), len(config)), (set(config.to_dict()), len(config.to_dict())))
+        self.assertEqual(dict(config)["profile"], "field")
+        self.assertTrue("chunk_size" in config and "tensor_optimizations.chunk_size" in config)
+        self.assertFalse("colour" in config or 3 in config)
         self.assertNotEqual(Config.load_with_profile("training")["mixed_precision"], None)
         TensorOptimizer(config)
         TensorOptimizer(config=config)
@@ -135,6 +165,9 @@ class Traces(unittest.TestCase):
             melisma.trace().table()
         with self.assertRaisesRegex(ValueError, "unknown column"):
             first.table("colour")
+        with self.assertRaisesRegex(ValueError, "limit is -1"):
+            first.table(limit=-1)
+        self.assertIn("0 of ", first.table(limit=0))
 
 
 class Servers(unittest.TestCase):
@@ -157,12 +190,102 @@ class Servers(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, said):
                 melisma.serve(api_key=key)
         with unittest.mock.patch.dict(os.environ, MELISMA_UPSTREAM_KEY=""):
-            with self.assertRaisesRegex(ValueError, "MELISMA_UPSTREAM_KEY: the key is empty"):
-                melisma.serve(model="builtin:mini24", upstream="http://127.0.0.1:1")
+            with self.assertWarnsRegex(UserWarning, "builtin:mini24 turns into noise") as warned:
+                with self.assertRaisesRegex(ValueError, "MELISMA_UPSTREAM_KEY: the key is empty"):
+                    melisma.serve(model="builtin:mini24", upstream="http://127.0.0.1:1")
+        self.assertEqual(os.path.basename(warned.filename), "test_document.py")
         with self.assertRaisesRegex(ValueError, "unknown built-in"):
             melisma.serve(model="builtin:none")
+        with melisma.serve(streams=3, queue=0.5) as server:
+            with urllib.request.urlopen(server.url + "/v1/status", timeout=120) as answer:
+                status = json.load(answer)
+        self.assertEqual((status["capacity_streams"], status["queue"]["limit_seconds"]), (3, 0.5))
+        with melisma.serve(streams=3, max_streams=2) as server:
+            with urllib.request.urlopen(server.url + "/v1/status", timeout=120) as answer:
+                status = json.load(answer)
+        self.assertEqual(status["capacity_streams"], 2)
+        self.assertLessEqual(status["places"]["synth"]["limit"], 2)
+        for wrong, said in [
+            ({"queue": 31}, "queue: expected a time of 0s to 30s"),
+            ({"streams": 0}, "streams: expected auto or 1"),
+            ({"max_streams": 0}, "max_streams: expected 1 to 65536, got 0"),
+            ({"max_streams": 65_537}, "max_streams: expected 1 to 65536"),
+        ]:
+            with self.assertRaisesRegex(ValueError, said):
+                melisma.serve(**wrong)
         with self.assertRaisesRegex(ValueError, "upstream without model"):
             melisma.serve(upstream="http://127.0.0.1:1")
+
+    def test_a_file_of_keys_is_read_again_and_the_log_has_their_names(self):
+        def status(key):
+            request = urllib.request.Request(f"{server.url}/v1/status", headers={"Authorization": f"Bearer {key}"})
+            try:
+                with urllib.request.urlopen(request, timeout=120) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as refused:
+                return refused.code
+
+        lines = []
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "keys")
+            path.write_text("ann: key-of-ann streams=2\n")
+            with melisma.serve(api_key_file=path, log=lines.append) as server:
+                self.assertEqual([status("key-of-ann"), status("key-of-bo")], [200, 401])
+                path.write_text("bo: key-of-bo until=2999-12-31\n")
+                server.reload()
+                self.assertEqual([status("key-of-ann"), status("key-of-bo")], [401, 200])
+                path.write_text("bo key-of-bo\ncy: key-of-cy\n")
+                with self.assertRaisesRegex(ValueError, "keys:1: expected a name and a key"):
+                    server.reload()
+                self.assertEqual(status("key-of-bo"), 200)
+            with self.assertRaisesRegex(ValueError, "expected one of them"):
+                melisma.serve(api_key="a", api_key_file=path)
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        names = [event.get("key") for event in events if event["event"] == "request"]
+        self.assertEqual(names, ["ann", None, None, "bo", "bo"])
+        self.assertNotIn("key-of-", "".join(lines))
+        self.assertTrue(any(line.startswith("ready on cpu: ") for line in lines), lines)
+
+    def test_the_log_has_lines_of_its_level(self):
+        def routes(level):
+            lines = []
+            with melisma.serve(streams=1, log=lines.append, log_level=level) as server:
+                for route in ["/health", "/v1/status"]:
+                    urllib.request.urlopen(server.url + route, timeout=120).close()
+            return [json.loads(line)["route"] for line in lines if line.startswith("{") and '"route"' in line]
+
+        self.assertEqual(routes("debug"), ["/health", "/v1/status"])
+        self.assertEqual(routes("info"), ["/v1/status"])
+        self.assertEqual(routes("error"), [])
+        with self.assertRaisesRegex(ValueError, "log_level: expected one of debug, info, warn, error, got \"loud\""):
+            melisma.serve(log_level="loud")
+
+    def test_without_a_function_warnings_go_to_logging(self):
+        def served(upstream, **arguments):
+            with self.assertLogs("melisma", "DEBUG") as seen, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with melisma.serve(model="builtin:mini24", streams=1, upstream=upstream, **arguments):
+                    deadline = time.monotonic() + 120
+                    while not any("does not answer" in line for line in seen.output) and time.monotonic() < deadline:
+                        time.sleep(0.01)
+            return [(record.levelname, record.getMessage()) for record in seen.records]
+
+        # Nobody listens at the port of a socket that is closed.
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            address = f"127.0.0.1:{closed.getsockname()[1]}"
+        [(level, told)] = served(f"http://{address}")
+        self.assertEqual(level, "WARNING")
+        self.assertTrue(told.startswith(f"warning: the upstream {address} does not answer, so speech fails"), told)
+        lines = served(f"http://{address}", log_level="info")
+        self.assertTrue(any(level == "INFO" and line.startswith("ready on cpu: ") for level, line in lines), lines)
+
+    def test_the_build_is_told(self):
+        build = melisma.build_info()
+        self.assertEqual(sorted(build), ["commit", "features", "version"])
+        self.assertEqual(build["version"], melisma.__version__)
+        with melisma.serve(streams=1) as server, urllib.request.urlopen(server.url + "/health", timeout=120) as answer:
+            told = json.load(answer)
+        self.assertEqual((build["features"], build["commit"]), (told["features"], told.get("commit")))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Examples(unittest.TestCase):
         self.addCleanup(sys.path.remove, EXAMPLES)
         import speech
 
-        lines = speech.spoken()[:9]
+        lines = speech.speak()[:9]
         with speech.stand_in(lines) as upstream, melisma.serve(model="builtin:mini24", upstream=upstream) as server:
             body = json.dumps({"model": "tts-1", "voice": "tara", "input": "Hello!", "response_format": "pcm"})
             headers = {"Content-Type": "application/json"}

@@ -3,7 +3,6 @@
 import gc
 import os
 import shutil
-import tempfile
 import unittest
 import weakref
 
@@ -11,6 +10,7 @@ import numpy
 
 import melisma
 import test_tensor  # It clears the environment.
+from folder import FolderCase
 from melisma import audio, dataset, mel, optimize, pack, snac, synth
 from test_onnx import GOLDEN
 
@@ -19,15 +19,7 @@ class Any:
     """What a program hangs its objects on."""
 
 
-class Cycles(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Cycles(FolderCase):
     def make(self, *makes):
         """Closes a ring of objects, each made from the one before, and lets go of it."""
         ring = [makes[0]()]

@@ -4,7 +4,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import tempfile
 import time
 import unittest
 import urllib.request
@@ -12,7 +11,8 @@ import urllib.request
 import numpy
 
 import melisma
-from melisma import audio, dataset, mel, optimize, pack, snac, synth
+from folder import FolderCase
+from melisma import audio, dataset, mel, optimize, pack, snac, speak, synth
 
 
 class Doubled(dataset.Dataset):
@@ -30,15 +30,7 @@ def shape_of(transform, queue):
     queue.put(transform(numpy.zeros(22_050, "f4")).shape)
 
 
-class Habits(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Habits(FolderCase):
     def test_codes_of_another_shape(self):
         frames = numpy.arange(28).reshape(4, 7)
         decoder = snac.Decoder(device="cpu")
@@ -111,6 +103,7 @@ class Habits(unittest.TestCase):
                 "delta": lambda path: pack.save_file({"w": samples}, self.path("x"), base=path),
                 "snac": snac.SNAC.from_pretrained,
                 "decoder": snac.Decoder,
+                "speaker": speak.Speaker,
                 "from_midi": synth.Score.from_midi,
                 "to_midi": score.to_midi,
                 "weights": melisma.Weights,

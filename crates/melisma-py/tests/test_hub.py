@@ -14,6 +14,7 @@ from unittest import mock
 import numpy
 
 import melisma
+from folder import FolderCase
 from melisma import audio, dataset, pack, snac
 
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../golden/snac/tiny24")
@@ -27,15 +28,7 @@ def without(name):
         yield
 
 
-class Missing(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Missing(FolderCase):
     def test_torch(self):
         pack.save_file({"w": numpy.zeros(4, "f4")}, self.path("w.safetensors"))
         audio.write(self.path("a.wav"), numpy.zeros(8_000), 8_000)

@@ -80,6 +80,16 @@ class Tracker(unittest.TestCase):
             self.assertIn(column, lines[0])
         self.assertTrue(lines[1].startswith("all") and lines[2].startswith("load"), lines)
         self.assertTrue(any("limit: host and pinned 1MiB" in line for line in lines), lines)
+        self.assertEqual(lines[-1], "torch peak and resident growth also count foreign code")
+
+    def test_names_stay_on_their_line(self):
+        tracker = MemoryTracker()
+        with tracker.track("a\nb\x1b[2J"):
+            pass
+        with tracker.track("c\nd"):
+            lines = tracker.get_memory_summary().splitlines()
+        self.assertTrue(lines[2].startswith("a\\nb\\u{1b}[2J "), lines)
+        self.assertIn("scopes that are still open, and are not counted: c\\nd", lines)
 
     def test_torch_is_asked_where_it_has_used_a_gpu(self):
         held = {"now": 5_000, "peak": 900_000}
@@ -108,6 +118,9 @@ class Tracker(unittest.TestCase):
         scope = tracker.track("x")
         with scope, self.assertRaisesRegex(ValueError, "`x` is open already"):
             scope.__enter__()
+        for closed in [scope, tracker.track("never opened")]:
+            with self.assertRaisesRegex(ValueError, "is not open"):
+                closed.__exit__(None, None, None)
         n_threads = len(os.listdir("/proc/self/task"))
         for _ in range(50):
             tracker.track("forgotten").__enter__()
@@ -137,6 +150,12 @@ class Spans(unittest.TestCase):
         self.assertIn("chord rendering", str(trace))
         with melisma.span("outside of a trace"):
             pass
+        with melisma.trace() as lines:
+            with melisma.span("a\nb"):
+                pass
+            melisma.span("c\td").__enter__()
+        self.assertTrue(any(line.startswith("a\\nb ") for line in str(lines).splitlines()), lines)
+        self.assertIn("are not counted: c\\td", str(lines))
         self.assertNotIn("outside", str(trace))
 
     def test_bad_use_is_said(self):

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import threading
 import unittest
+import warnings
 
 import numpy
 
@@ -45,10 +46,14 @@ class Populate(unittest.TestCase):
             ([0] * 13 + [-1], "frame 1, slot 6: code -1"),
             ([2**40] * 7, "32 bits"),
             ([0.5] * 7, "float64"),
+            (5, r"codes of shape \(\)"),
         ]:
             with self.assertRaisesRegex(ValueError, text):
                 snac.populate(codes)
-        for size in [0, -1, -(2**31)]:
+        with self.assertRaisesRegex(ValueError, r"codes of shape \(\)"):
+            snac.validate(numpy.int32(5))
+        self.assertEqual(snac.validate([1] * 7 + [9999]), (True, True, True))
+        for size in [0, -1, -(2**31), 2**40]:
             with self.assertRaisesRegex(ValueError, f"codebook_size is {size}"):
                 snac.populate([0] * 7, codebook_size=size)
             with self.assertRaisesRegex(ValueError, f"codebook_size is {size}"):
@@ -114,6 +119,25 @@ class Decoding(unittest.TestCase):
             stream.push(codes)
         with self.assertRaisesRegex(ValueError, "is finished"):
             stream.finish()
+
+    def test_the_wrong_codec_is_not_silent(self):
+        with self.assertWarnsRegex(UserWarning, "codes of builtin:mini24; .* Encoder") as warned:
+            text = snac.Encoder(device="cpu").to_text(frames(3))
+        self.assertEqual(os.path.basename(warned.filename), "test_snac.py")
+        stamp, bare = text.split("\n", 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.decoder.stream().push(text)
+            self.decoder.stream().push(frames(3))
+        with self.assertRaisesRegex(ValueError, "made by the model 0000"):
+            self.decoder.stream().push(text.replace(self.decoder.model_hash, "0" * 32))
+        stream = self.decoder.stream()
+        with self.assertWarnsRegex(UserWarning, "without a model's stamp") as warned:
+            stream.push(bare)
+        self.assertEqual(os.path.basename(warned.filename), "test_snac.py")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            stream.push(bare)
 
     def test_early_samples(self):
         stream = self.decoder.stream()

@@ -16,7 +16,7 @@ import numpy
 import numpy.typing as npt
 
 import melisma
-from melisma import audio, dataset, mel, optimize, pack, snac, synth
+from melisma import audio, dataset, mel, optimize, pack, snac, speak, synth
 from melisma.dataset import Mel, Table, Tokens
 
 Floats = npt.NDArray[numpy.float32]
@@ -50,6 +50,11 @@ assert_type(snac.SNAC("x").encode(tensor), list[Tensor])
 assert_type(snac.SNAC("x").decode([tensor]), Tensor)
 assert_type(snac.SNAC("x").decode([array]), Floats)
 assert_type(snac.SNAC("x").forward(tensor), tuple[Tensor, list[Tensor]])
+assert_type(speak.Speaker("x").speak("Hi.", voice="ann", temperature=0.5).samples, Floats)
+assert_type(list(speak.Speaker("x").stream("Hi.")), list[Floats])
+assert_type(speak.Speaker("x", precision="bf16").estimate("Hi.").step_seconds, float)
+assert_type(speak.Speaker("x").speak_list("x", "y", format="orpheus", drop_repeats=True).expected, speak.Estimate | None)
+assert_type(speak.Speaker("x").speak_all(["Hi.", {"text": "Bye."}]), list[speak.Speech | melisma.MelismaError])
 assert_type(synth.render("preset:focus"), Floats)
 assert_type(synth.render("preset:focus", out=tensor), Tensor)
 assert_type(synth.render_all(["preset:focus"]), list[Floats])
@@ -80,6 +85,7 @@ async def awaited() -> None:
     assert_type(await synth.render_async("preset:focus"), Floats)
     assert_type(await synth.render_async("preset:focus", out=tensor), Tensor)
     assert_type(await snac.Decoder().decode_async(array), Floats)
+    assert_type(await speak.Speaker("x").speak_async("Hi."), speak.Speech)
     assert_type(await snac.Encoder().encode_async(array), list[npt.NDArray[numpy.int32]])
     assert_type(await mel.spectrogram_async(tensor), Tensor)
     assert_type(await pack.load_file_async("x", "np"), dict[str, Array])

@@ -55,7 +55,11 @@ class Voices(unittest.TestCase):
             "seconds is NaN": lambda: synth.voices([60], seconds=float("nan")),
             "unknown instrument `tuba`": lambda: synth.voices([60], instrument="tuba"),
             "rate is 0": lambda: synth.voices([60], rate=0),
-            "sample_rate is 100": lambda: synth.voices([60], rate=100),
+            "rate is 100": lambda: synth.voices([60], rate=100),
+            r"rate is 1000000000000\n.*8000 to 192000": lambda: synth.voices([60], rate=10**12),
+            r"the pitch is 1e\+?300;": lambda: synth.voices([1e300]),
+            "out: 5 samples are not nan s": lambda: synth.voices([60], seconds=float("nan"), out=numpy.empty((1, 5), "f4")),
+            "out: 5 samples are not inf s": lambda: synth.voices([60], seconds=float("inf"), out=numpy.empty((1, 5), "f4")),
             "pitches of shape": lambda: synth.voices([[60]]),
             r"pitches of shape \(\)": lambda: synth.voices(60),
             "pitches of type": lambda: synth.voices(["C4"]),
@@ -66,6 +70,15 @@ class Voices(unittest.TestCase):
             "out: found shape .*float64": lambda: synth.voices([60], out=numpy.empty((1, 5))),
         }.items():
             with self.assertRaisesRegex(ValueError, text):
+                work()
+        for text, work in {
+            "seconds: str is not a number": lambda: synth.voices([60], seconds="1"),
+            "duration: str is not a number": lambda: synth.voices([60], duration="1"),
+            "instrument: NoneType is not a str": lambda: synth.voices([60], instrument=None),
+            "device: int is not a str": lambda: synth.voices([60], device=3),
+            "seconds: str is": lambda: synth.voices([60], seconds="a", out=numpy.empty((1, 5), "f4")),
+        }.items():
+            with self.assertRaisesRegex(TypeError, text):
                 work()
 
 
@@ -101,8 +114,17 @@ class Scores(unittest.TestCase):
             "out: shape": lambda: synth.render_all(["preset:focus"], out=numpy.empty((2, 5), "f4")),
             "loudness of 3": lambda: synth.render_all(["preset:focus"] * 2, seconds=1, loudness=3),
             "seconds is 0": lambda: synth.render_all([{"notes": []}] * 2, seconds=0),
+            "seed is 'a'": lambda: synth.render_all(["preset:focus"], seed="a"),
+            "seed is None": lambda: synth.render_all([{"notes": []}], seed=None),
         }.items():
             with self.assertRaisesRegex(ValueError, text):
+                work()
+        for text, work in {
+            "seconds: str is not a number": lambda: synth.render("preset:focus", seconds="1"),
+            "loudness: str is not a number": lambda: synth.render_all(["preset:focus"], loudness="1"),
+            "device: NoneType is not a str": lambda: synth.render("preset:focus", device=None),
+        }.items():
+            with self.assertRaisesRegex(TypeError, text):
                 work()
 
 

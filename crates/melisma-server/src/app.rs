@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use melisma::lock::Mutex;
@@ -15,6 +15,8 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::batcher::Batcher;
+use crate::build_info::BuildInfo;
+use crate::config;
 use crate::encoder::Encoder;
 use crate::http::failure::Failure;
 use crate::http::guard::Guard;
@@ -22,14 +24,15 @@ use crate::http::timeouts::ConnectionTimeouts;
 use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::stopper::Stopper;
 use crate::token_report::TokenReports;
 use crate::upstream::Upstream;
 
 /// Settings of a server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Address to listen on; port 0 takes any free port.
-    pub address: SocketAddr,
+    /// Where to listen.
+    pub listen: Listen,
     /// Authentication and allowed hosts.
     pub guard: Guard,
     /// Limits on the clients.
@@ -40,6 +43,20 @@ pub struct Settings {
     pub threads: usize,
     /// The language model behind `/v1/audio/speech`.
     pub upstream: Option<Upstream>,
+    /// What the program was built from.
+    pub build: BuildInfo,
+    /// Ends the server from another thread.
+    pub stopper: Stopper,
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub enum Listen {
+    /// At an address; port 0 takes any free port.
+    Address(SocketAddr),
+    /// At a socket that somebody else opened, and that other servers may share. Connections wait in it until the
+    /// server is ready, and while none runs.
+    Socket(TcpListener),
 }
 
 /// Limits on the clients.
@@ -75,6 +92,8 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// Silence after which the server pings a WebSocket client.
     pub ping: Duration,
+    /// Longest wait of a request for speech or decoding for a free stream; zero refuses it at once.
+    pub queue: Duration,
 }
 
 impl Default for Limits {
@@ -96,6 +115,7 @@ impl Default for Limits {
             piece: seconds(3600),
             stall_timeout: seconds(10),
             ping: seconds(15),
+            queue: config::DEFAULT_QUEUE,
         }
     }
 }
@@ -138,6 +158,12 @@ pub struct App {
     pub renders: Admission,
     /// Limits the number of pictures of audio files.
     pub pictures: Admission,
+    /// Warns once about tokens that are probably of another codec.
+    pub(crate) doubt: Once,
+    /// Tells once that the built-in codec made tokens.
+    pub(crate) encode_doubt: Once,
+    /// What the program was built from.
+    pub build: BuildInfo,
     pub(crate) decoder: OnceLock<Decoder>,
     pub(crate) synth_pool: OnceLock<SynthPool>,
     ids: Ids,
@@ -145,19 +171,23 @@ pub struct App {
 
 impl App {
     pub(crate) fn new(settings: Settings, stop: watch::Receiver<bool>) -> Self {
-        let Settings { guard, limits, log, upstream, .. } = settings;
+        let Settings { guard, limits, log, upstream, build, .. } = settings;
+        let metrics = Arc::<Metrics>::default();
         Self {
             guard,
             limits,
-            metrics: Arc::default(),
+            streams: Streams::new(&metrics),
+            metrics,
             log,
             token_reports: TokenReports::default(),
-            streams: Streams::default(),
             connections: Admission::new(limits.connections),
             upstream: upstream.map(Arc::new),
             stop,
             renders: Admission::new(limits.renders),
             pictures: Admission::new(limits.pictures),
+            doubt: Once::new(),
+            encode_doubt: Once::new(),
+            build,
             decoder: OnceLock::new(),
             synth_pool: OnceLock::new(),
             ids: Ids::default(),
@@ -186,7 +216,7 @@ impl App {
     /// 503 if it does.
     pub fn check_open(&self) -> Result<(), Failure> {
         match self.is_draining() {
-            true => Err(Failure::busy("draining", "the server is stopping").and_close()),
+            true => Err(draining()),
             false => Ok(()),
         }
     }
@@ -196,17 +226,15 @@ impl App {
         *self.stop.borrow()
     }
 
-    /// Logs the end of a stream.
-    pub fn ended(&self, kind: &str, id: &str, reason: &str, start: Instant) {
-        let seconds = start.elapsed().as_secs_f64();
-        self.log
-            .event(json!({"event": "stream", "kind": kind, "request_id": id, "reason": reason, "seconds": seconds}));
-    }
-
     /// Returns a new request id.
     pub fn request_id(&self) -> String {
         self.ids.next()
     }
+}
+
+/// Returns the refusal of new work while the server drains.
+pub(crate) fn draining() -> Failure {
+    Failure::busy("draining", "the server is stopping").and_close()
 }
 
 /// Generates request ids that cannot be guessed from each other.
@@ -224,10 +252,11 @@ impl Ids {
 }
 
 /// The open streams, for the status.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Streams {
     open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     n: AtomicU64,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
@@ -244,19 +273,25 @@ pub struct OpenStreamGuard {
     open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     key: u64,
     buffer_ms: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
 }
 
 impl Streams {
+    fn new(metrics: &Arc<Metrics>) -> Self {
+        Self { open: Arc::default(), n: AtomicU64::new(0), metrics: Arc::clone(metrics) }
+    }
+
     /// Lists the stream of the request `id`.
     pub fn list(&self, id: &str, kind: &'static str) -> OpenStreamGuard {
         let key = self.n.fetch_add(1, Relaxed);
         let buffer_ms = Arc::<AtomicU64>::default();
         let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
         self.open.lock().insert(key, stream);
-        OpenStreamGuard { open: Arc::clone(&self.open), key, buffer_ms }
+        self.metrics.stream_opened();
+        OpenStreamGuard { open: Arc::clone(&self.open), key, buffer_ms, metrics: Arc::clone(&self.metrics) }
     }
 
-    /// `[{"id", "kind", "seconds", "buffer_seconds"}]`
+    /// Returns `[{"id", "kind", "seconds", "buffer_seconds"}]`.
     pub fn json(&self) -> Value {
         let one = |stream: &Stream| {
             json!({
@@ -271,7 +306,7 @@ impl Streams {
 
     /// Returns how many are open.
     pub fn count(&self) -> usize {
-        self.open.lock().len()
+        self.metrics.open_streams()
     }
 }
 
@@ -286,5 +321,6 @@ impl OpenStreamGuard {
 impl Drop for OpenStreamGuard {
     fn drop(&mut self) {
         self.open.lock().remove(&self.key);
+        self.metrics.stream_ended();
     }
 }

@@ -3,23 +3,20 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use melisma::Result;
 use melisma::audio::flac::Depth;
 use melisma::audio::wav::SampleFormat;
 use melisma::audio::{self, Writer};
 use melisma::lock::Mutex;
-use melisma::{Error, Result};
 
 pub use melisma::audio::Layout;
-
-/// Bytes of the header of a 16-bit WAV file.
-const WAV_HEAD: u32 = 44;
 
 /// A format of whole answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// 16-bit WAV of unknown length.
+    /// 16-bit WAV.
     Wav,
-    /// 16-bit FLAC of unknown length.
+    /// 16-bit FLAC.
     Flac,
     /// 16-bit little-endian samples without a header.
     Pcm,
@@ -45,6 +42,17 @@ impl Format {
         }
     }
 
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wav => "wav",
+            Self::Flac => "flac",
+            Self::Pcm => "pcm",
+            Self::Mp3 => "mp3",
+            Self::Opus => "opus",
+        }
+    }
+
     /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
@@ -65,11 +73,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Creates an encoder before the first sample.
+    /// Creates an encoder before the first sample, of `n_samples` per channel if their number is known.
     ///
     /// # Errors
     /// The format has no such rate or number of channels.
-    pub fn new(format: Format, layout: Layout) -> Result<Self> {
+    pub fn new(format: Format, layout: Layout, n_samples: Option<u64>) -> Result<Self> {
         let spool = Spool::default();
         let format = match format {
             Format::Pcm => return Self::samples(SampleFormat::S16, layout),
@@ -78,24 +86,8 @@ impl Encoder {
             Format::Mp3 => audio::Format::Mp3,
             Format::Opus => audio::Format::Opus,
         };
-        let writer = Writer::piped(spool.clone(), format, layout)?;
+        let writer = Writer::sized(spool.clone(), format, layout, n_samples)?;
         Ok(Self { spool, writer })
-    }
-
-    /// Creates a stereo or mono WAV of `n_samples` samples per channel, with its length in its header.
-    ///
-    /// # Errors
-    /// As [`Encoder::new`]; the file would be too long.
-    pub fn sized(layout: Layout, n_samples: u64) -> Result<Self> {
-        let encoder = Self::new(Format::Wav, layout)?;
-        let data_len = n_samples * layout.n_channels as u64 * SampleFormat::S16.bytes() as u64;
-        let fits = u32::try_from(data_len).ok().and_then(|data| Some((data, data.checked_add(WAV_HEAD - 8)?)));
-        let (data_len, riff_len) = fits.ok_or_else(|| Error::invalid("the piece is too long for a WAV file"))?;
-        let mut head = encoder.spool.take();
-        head[4..8].copy_from_slice(&riff_len.to_le_bytes());
-        head[WAV_HEAD as usize - 4..].copy_from_slice(&data_len.to_le_bytes());
-        encoder.spool.clone().write_all(&head).map_err(|error| Error::io("the header", error))?;
-        Ok(encoder)
     }
 
     /// Returns the samples without a header.

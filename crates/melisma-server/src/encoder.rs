@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 /// An engine whose clips share steps.
 pub type Encoder = Batcher<EncodeEngine>;
 
-/// Clips that are encoded at a time.
+/// Returns how many clips are encoded at a time.
 pub fn max_clips(device: &Device) -> usize {
     match device {
         Device::Cpu(_) => 8,

@@ -85,8 +85,9 @@ export async function tapped(page) {
 }
 
 /** A page that plays, and whose ring is captured. */
-export async function listen(browser, server) {
-  const page = await open(browser, server);
+export async function listen(browser, server, options) {
+  const page = await open(browser, server, options);
+  await page.waitForFunction(async () => (await import("/page/app.js")).views.play.controls.preset);
   await captureRing(page);
   await page.evaluate(() => {
     const note = () => (globalThis.clickedMs = performance.now());

@@ -12,6 +12,7 @@ const LOOKS = {
   light: { colorScheme: "light" },
   dark: { colorScheme: "dark" },
   narrow: { colorScheme: "light", viewport: { width: 360, height: 740 } },
+  phone: { colorScheme: "dark", viewport: { width: 390, height: 844 } },
 };
 
 mkdirSync("screenshots", { recursive: true });
@@ -24,12 +25,13 @@ const fill = {
     await pause(700);
   },
   speak: async (page) => {
+    await page.click("#other summary");
     await page.click("#example");
-    await until(async () => (await page.textContent("#ledger")).length > 0, 30_000, "the example is decoded");
+    await until(async () => (await page.textContent("#ledger")).length > 0, 120_000, "the example is decoded");
     await pause(200);
   },
   watch: async (page) => {
-    await until(async () => (await page.textContent("#device")).includes("room for"), 10_000, "the status comes");
+    await until(async () => (await page.textContent("#device")).includes("room for"), 120_000, "the status comes");
   },
 };
 
@@ -57,6 +59,85 @@ for (const [look, options] of Object.entries(LOOKS)) {
     assert.deepEqual(await page.evaluate(() => globalThis.shifts), []);
   });
 }
+
+/** Contrasts of two colours each, from the styles that the browser computed. */
+function contrasts() {
+  const rgba = (text) => text.match(/[\d.]+/g).map(Number);
+  const luminance = (text) => {
+    const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgba(text).map((value) => linear(value / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [dark, light] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const behind = (element) => {
+    const { backgroundColor } = getComputedStyle(element);
+    return (rgba(backgroundColor)[3] ?? 1) === 0 ? behind(element.parentElement) : backgroundColor;
+  };
+  const style = (element) => getComputedStyle(element);
+  const found = {};
+  for (const on of document.querySelectorAll(".seg [aria-pressed=true], .plain[aria-pressed=true]")) {
+    const name = `${on.id || on.textContent}`;
+    found[`${name}: its fill`] = [contrast(behind(on), behind(on.parentElement)), 3];
+    found[`${name}: its text`] = [contrast(style(on).color, behind(on)), 4.5];
+  }
+  const [on, off] = ["true", "false"].map((state) => document.querySelector(`.pills [aria-pressed=${state}]`));
+  found["a toggle: on against off"] = [contrast(style(on).borderColor, style(off).borderColor), 3];
+  for (const [name, pill] of Object.entries({ on, off })) {
+    found[`a toggle that is ${name}: its edge`] = [contrast(style(pill).borderColor, behind(pill)), 3];
+    found[`a toggle that is ${name}: its text`] = [contrast(style(pill).color, behind(pill)), 4.5];
+  }
+  const link = document.querySelector("nav [aria-current]");
+  found["the view that is open"] = [contrast(style(link).borderBottomColor, behind(link)), 3];
+  for (const mark of document.querySelectorAll(".legend i")) {
+    found[`the colour of ${mark.className}`] = [contrast(behind(mark), behind(mark.parentElement)), 3];
+  }
+  for (const kind of ["white", "black"]) {
+    const key = document.querySelector(`.keys .${kind}:not(.lit)`);
+    const plain = behind(key);
+    key.classList.add("lit");
+    for (const part of ["melody", "chords", "bass"]) {
+      key.dataset.part = part;
+      found[`a ${kind} key of ${part}`] = [contrast(behind(key), plain), 3];
+    }
+  }
+  const ticks = [on, off].map((pill) => getComputedStyle(pill, "::before").content);
+  return { found, ticks };
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`${colorScheme}: what is chosen differs from what is not by a contrast of 3`, async () => {
+    const page = await open(browser, server, { colorScheme, hash: "?voices=melody" });
+    await page.waitForFunction(async () => (await import("/page/app.js")).views.play.controls.preset);
+    await page.click("#record");
+    const { found, ticks } = await page.evaluate(contrasts);
+    const low = Object.entries(found).filter(([, [value, least]]) => !(value >= least));
+    assert.deepEqual(low, []);
+    assert.ok(Object.keys(found).length >= 20, Object.keys(found).join("; "));
+    assert.match(ticks[0], /\u2713/);
+    assert.doesNotMatch(ticks[1], /\u2713/);
+  });
+}
+
+test("Play's controls fit a small screen without scrolling", async () => {
+  const page = await open(browser, server, { viewport: { width: 1280, height: 800 } });
+  await page.click("#play");
+  await playing(page);
+  await page.click("#record");
+  const ids = [
+    "play", "gain", "meter", "roll", "keys", "presets", "key", "mode", "tempo", "intensity", "voices", "seed", "brightness",
+    "reverb", "delay", "motion", "instrument", "record", "cancel", "copy-link", "copy-command", "save-midi", "command",
+  ];
+  const outside = await page.evaluate((all) => {
+    const isInside = ({ top, bottom, left, right, height }) =>
+      top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth && height > 0;
+    return all.filter((id) => !isInside(document.getElementById(id).getBoundingClientRect()));
+  }, ids);
+  assert.deepEqual(outside, []);
+  await page.screenshot({ path: "screenshots/play-1280x800.png" });
+});
 
 /** Elements that moved although nobody touched anything. */
 function watchShifts() {
@@ -94,11 +175,12 @@ test("the page is small, comes from one host, and paints soon", () =>
 test("everything works from the keyboard, also with less motion", async () => {
   const page = await open(browser, server, { reducedMotion: "reduce" });
   const reached = [];
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < 44; i++) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate(() => document.activeElement.id || document.activeElement.dataset.key || document.activeElement.dataset.preset));
   }
-  for (const id of ["nav-speak", "play", "60", "focus", "tempo", "key", "reverb", "instrument", "seed", "record"]) {
+  const wanted = ["nav-speak", "play", "gain", "60", "focus", "tempo", "key", "reverb", "instrument", "seed"];
+  for (const id of [...wanted, "record", "copy-link", "copy-command", "save-midi"]) {
     assert.ok(reached.includes(id), `${id} is not reached: ${reached}`);
   }
   await page.focus("#play");

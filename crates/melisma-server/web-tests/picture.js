@@ -8,12 +8,14 @@ const PLAYED_MS = 6000;
 
 const [server, browser] = await Promise.all([serve(), launch()]);
 for (const colorScheme of ["light", "dark"]) {
-  const page = await open(browser, server, { colorScheme, viewport: { width: 1200, height: 560 } });
+  const page = await open(browser, server, { colorScheme, viewport: { width: 1200, height: 776 } });
   await page.click("#play");
   await playing(page);
   await pause(PLAYED_MS);
-  // Latencies belong to the machine that drew the picture.
-  await page.evaluate(() => (document.querySelector("dl:has(#underruns)").style.visibility = "hidden"));
+  // Latencies and places belong to the machine that drew the picture.
+  await page.evaluate(() => {
+    for (const part of document.querySelectorAll("dl:has(#underruns), .status")) part.style.visibility = "hidden";
+  });
   await page.screenshot({ path: join(FOLDER, `page-${colorScheme}.png`) });
   await page.context().close();
 }

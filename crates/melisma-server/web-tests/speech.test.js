@@ -26,7 +26,7 @@ const spoken = (page) =>
   });
 
 const whole = (page) =>
-  until(async () => (await page.textContent("#ledger")).includes("tokens were accepted"), 30_000, "the ledger is there");
+  until(async () => (await page.textContent("#ledger")).includes("tokens were accepted"), 120_000, "the ledger is there");
 
 test("text is heard while it is spoken, and its samples are those of its tokens", async () => {
   const page = await speaking({ paceMs: 70 });
@@ -35,7 +35,7 @@ test("text is heard while it is spoken, and its samples are those of its tokens"
   await page.selectOption("#voice", "leo");
   await page.click("#say");
   const columns = () => page.evaluate(async () => (await import("/page/app.js")).views.speak.picture.mel.n);
-  await until(async () => (await spoken(page)).isPlaying && (await columns()) > 0, 15_000, "it plays and is drawn");
+  await until(async () => (await spoken(page)).isPlaying && (await columns()) > 0, 120_000, "it plays and is drawn");
   assert.ok(upstream.state.sentFrames < upstream.state.frames.length, "nothing was heard and seen before the last token");
   await whole(page);
   const { samples } = await spoken(page);
@@ -62,16 +62,28 @@ test("the speed changes the length", async () => {
   assert.equal(samples.length, Math.round(decoded.length / 2));
 });
 
+test("the button beside an empty picture speaks the example", async () => {
+  const page = await speaking();
+  assert.match(await page.textContent("#speak-notice"), /^Press Speak/);
+  assert.equal(await page.isVisible("#tokens"), false, "tokens are behind a link");
+  await page.click("#speak-play");
+  await whole(page);
+  assert.equal(await page.textContent("#speak-title"), await page.inputValue("#text"));
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#save-speech")]);
+  assert.equal(download.suggestedFilename(), "tara.wav");
+});
+
 test("a model that breaks off is explained", async () => {
   const page = await speaking({ dieAfter: 0 });
   const hasButton = () => page.isVisible("#speak-notice button");
+  await page.fill("#text", "");
   await page.click("#say");
   await until(async () => (await page.textContent("#speak-notice")).includes("no text"), 5000, "the page asks for text");
   assert.equal(await hasButton(), false);
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
-  await until(async () => (await said()).includes("could not do this"), 30_000, "the page explains it");
+  await until(async () => (await said()).includes("could not do this"), 120_000, "the page explains it");
   assert.equal(await hasButton(), true, "the model may speak the next time");
 });
 
@@ -80,7 +92,7 @@ test("a model that breaks off after its first words is explained too", async () 
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
-  await until(async () => (await said()).includes("could not do this"), 30_000, "the page explains it");
+  await until(async () => (await said()).includes("could not do this"), 120_000, "the page explains it");
 });
 
 test("a server that cannot speak has no text field", async () => {

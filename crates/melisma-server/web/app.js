@@ -30,7 +30,11 @@ function choose() {
   }
 }
 
-addEventListener("hashchange", choose);
+addEventListener("hashchange", () => {
+  choose();
+  // Not to the button of that name.
+  scrollTo(0, 0);
+});
 if (location.hash === "#speak") {
   // So that the text field does not push the rest down.
   await views.speak.ready;

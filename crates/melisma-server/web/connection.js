@@ -2,10 +2,17 @@
 
 /** The key stays in memory: closing the page forgets it. */
 let key = "";
+/** Whether the server has asked for one. */
+let isLocked = false;
 
 /** @param {string} text */
 export function useKey(text) {
   key = text;
+}
+
+/** Whether requests to this server need a key. */
+export function needsKey() {
+  return isLocked;
 }
 
 /** The sentence that asks for a key. */
@@ -42,11 +49,21 @@ export function request(path, options = {}) {
 
 /**
  * @typedef {object} Refusal
- * @property {"key" | "full" | "gone" | "invalid" | "none"} kind `none`: the server would accept
+ * @property {"key" | "full" | "gone" | "invalid" | "unreadable" | "none"} kind `none`: the server would accept
  * @property {string} message
  * @property {number} retrySeconds
  * @property {boolean} mayHelp whether the same request may succeed later
  */
+
+/** Faults of the set-up before or behind the server, which time does not mend. */
+const LASTING = [
+  "no_voice", "transfer_encoding", "upstream_tls", "upstream_redirect", "upstream_garbage", "upstream_no_audio",
+];
+
+/** Whether a request that failed so may succeed later. @param {{ code?: string, type?: string }} error */
+export function mayHelp({ code, type }) {
+  return code === "key_streams" || (type === "server_error" && !LASTING.includes(code ?? ""));
+}
 
 /**
  * Why a WebSocket was refused, which browsers do not tell: the same request without an upgrade.
@@ -71,9 +88,12 @@ export async function refusal(reply) {
   const body = await reply.json().catch(() => null);
   const message = body?.error?.message ?? `The server answers with ${reply.status}.`;
   const retrySeconds = Number(reply.headers.get("retry-after")) || 0;
-  const kinds = { 200: "none", 426: "none", 401: "key", 403: "invalid", 502: "invalid", 503: "full", 504: "invalid" };
+  const canHelp = body?.error ? mayHelp(body.error) : reply.status >= 500;
+  isLocked ||= reply.status === 401;
+  const full = canHelp ? "full" : "invalid";
+  const kinds = { 200: "none", 426: "none", 401: "key", 429: full, 501: "invalid", 502: "invalid", 503: full, 504: "invalid" };
   const kind = kinds[reply.status] ?? (reply.status >= 500 ? "gone" : "invalid");
-  return { kind, message, retrySeconds, mayHelp: reply.status >= 500 };
+  return { kind, message, retrySeconds, mayHelp: canHelp };
 }
 
 /** Waits that double from a quarter of a second to eight seconds, with some chance in them. */

@@ -1,11 +1,14 @@
 // The controls of the music. Those of the piece open a new stream; those of the sound act on the one that plays.
+import { keep, number, settings, visible } from "./address.js";
 import { figure, find, make, show } from "./element.js";
 
 const KEYS = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 const VOICES = ["melody", "arpeggio", "drums", "swells"];
 const SOUNDS = ["gain", "brightness", "motion", "reverb", "delay"];
+const PIECE = ["preset", "seed", "key", "mode", "tempo", "intensity", "voices"];
+const MAX_SEED = 64;
 /** Brightness is a factor, 0.1 to 10; its slider is its logarithm. */
-const toValue = { brightness: (position) => 10 ** position };
+const toValue = { brightness: (position) => Math.round(10 ** position * 1e3) / 1e3 };
 const toPosition = { brightness: (value) => Math.log10(value) };
 
 /**
@@ -38,9 +41,58 @@ export class Controls extends EventTarget {
       find(id).addEventListener("input", () => this.showValues());
     }
     for (const id of ["tempo", "intensity", "key", "mode", "seed"]) {
-      find(id).addEventListener("change", () => this.send("piece"));
+      find(id).addEventListener("change", () => this.changePiece());
     }
-    SOUNDS.forEach((name) => find(name).addEventListener("input", () => this.move(name)));
+    for (const name of SOUNDS) {
+      find(name).addEventListener("input", () => this.move(name));
+      find(name).addEventListener("change", () => this.keep());
+    }
+    find("instrument").addEventListener("change", () => this.keep());
+  }
+
+  changePiece() {
+    find("seed").value = visible(find("seed").value);
+    this.keep();
+    this.send("piece");
+  }
+
+  /** Writes everything into the address. */
+  keep() {
+    const query = this.query();
+    const names = Object.fromEntries([...PIECE, ...SOUNDS].map((name) => [name, query.get(name)]));
+    const instrument = find("instrument");
+    keep({ ...names, instrument: instrument.selectedIndex > 0 ? instrument.value : null });
+  }
+
+  /** Takes the settings of the address, and ignores those that no control could have. */
+  restore() {
+    const asked = settings();
+    const seed = asked.get("seed");
+    if (seed && seed.length <= MAX_SEED && visible(seed) === seed) {
+      find("seed").value = seed;
+    }
+    for (const id of ["key", "mode", "instrument"]) {
+      if ([...find(id).options].some((option) => option.value === asked.get(id))) {
+        find(id).value = asked.get(id);
+      }
+    }
+    for (const id of ["tempo", "intensity"]) {
+      find(id).value = number(asked.get(id), Number(find(id).min), Number(find(id).max)) ?? find(id).value;
+    }
+    for (const name of SOUNDS) {
+      const { min, max } = find(name);
+      const [least, most] = [min, max].map((position) => toValue[name]?.(position) ?? Number(position));
+      const value = number(asked.get(name), least, most);
+      if (value !== null) {
+        find(name).value = toPosition[name]?.(value) ?? value;
+        this.moved[name] = this.value(name);
+      }
+    }
+    const voices = asked.get("voices")?.split(",").filter(Boolean);
+    if (voices?.every((voice) => VOICES.includes(voice))) {
+      press("[data-voice]", (button) => voices.includes(button.dataset.voice));
+    }
+    this.showValues();
   }
 
   presetButton(name) {
@@ -48,7 +100,7 @@ export class Controls extends EventTarget {
     button.append(name === "meditation" ? "Meditate" : name[0].toUpperCase() + name.slice(1));
     button.addEventListener("click", () => {
       this.choose(name);
-      this.send("piece");
+      this.changePiece();
     });
     return button;
   }
@@ -58,7 +110,7 @@ export class Controls extends EventTarget {
     button.append(name[0].toUpperCase() + name.slice(1));
     button.addEventListener("click", () => {
       button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-      this.send("piece");
+      this.changePiece();
     });
     return button;
   }
@@ -66,7 +118,9 @@ export class Controls extends EventTarget {
   /** @param {Preset[]} presets */
   load(presets) {
     this.presets = presets;
-    this.choose(this.preset?.name ?? "focus");
+    const asked = settings().get("preset");
+    this.choose(presets.some(({ name }) => name === asked) ? asked : "focus");
+    this.restore();
   }
 
   choose(name) {
@@ -109,7 +163,7 @@ export class Controls extends EventTarget {
     return Number(find("tempo").value);
   }
 
-  /** The query of the stream: only what differs from the preset, so that the piece is the preset's own. */
+  /** The settings that differ from the preset's, as the server's routes take them. */
   query() {
     const preset = this.preset;
     const query = new URLSearchParams({ preset: preset?.name ?? "focus", seed: find("seed").value || "0" });
@@ -122,6 +176,8 @@ export class Controls extends EventTarget {
       if (voices.join() !== preset.voices.join()) {
         query.set("voices", voices.join());
       }
+      const moved = Object.entries(this.moved).filter(([name, value]) => value !== preset.controls[name]);
+      moved.forEach(([name, value]) => query.set(name, String(value)));
     }
     return query;
   }

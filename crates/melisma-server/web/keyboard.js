@@ -19,12 +19,14 @@ export class Keyboard extends EventTarget {
     super();
     this.place = place;
     this.octave = 4;
+    /** The part whose colour the listener's own keys have. */
+    this.part = "melody";
     /** @type {Map<string, number>} the key that each pointer or letter holds */
     this.held = new Map();
     /** @type {Map<number, HTMLElement>} */
     this.buttons = new Map();
-    /** @type {Set<number>} */
-    this.lit = new Set();
+    /** @type {Map<number, string>} the part of each key that is lit */
+    this.lit = new Map();
     this.build();
     place.addEventListener("pointerdown", (event) => this.point(event));
     place.addEventListener("pointermove", (event) => this.held.has(`pointer ${event.pointerId}`) && this.point(event));
@@ -125,17 +127,20 @@ export class Keyboard extends EventTarget {
     return true;
   }
 
-  /** Lights the keys of notes that sound. @param {Set<number>} sounding */
+  /** Lights the keys of notes that sound. @param {Map<number, string>} sounding the part of each */
   light(sounding) {
     this.sounding = sounding;
     this.paint();
   }
 
   paint() {
-    const lit = new Set([...(this.sounding ?? []), ...this.held.values()]);
-    for (const key of new Set([...lit, ...this.lit])) {
-      if (lit.has(key) !== this.lit.has(key)) {
-        this.buttons.get(key)?.classList.toggle("lit", lit.has(key));
+    const held = [...this.held.values()].map((key) => [key, this.part]);
+    const lit = new Map([...(this.sounding ?? []), ...held]);
+    for (const key of new Set([...lit.keys(), ...this.lit.keys()])) {
+      const button = this.buttons.get(key);
+      if (button && lit.get(key) !== this.lit.get(key)) {
+        button.classList.toggle("lit", lit.has(key));
+        button.dataset.part = lit.get(key) ?? "";
       }
     }
     this.lit = lit;

@@ -44,7 +44,7 @@ onmessage = ({ data }) => {
       close();
       break;
     case "record":
-      record(data.isOn);
+      record(data.what);
       break;
   }
 };
@@ -116,7 +116,7 @@ function take(block) {
   keep(samples);
   if (now - reportedMs > REPORT_MS) {
     reportedMs = now;
-    postMessage({ type: "jitter", jitterMs });
+    postMessage({ type: "jitter", jitterMs, recordedFrames: recording?.nFrames ?? 0 });
   }
   if (new DataView(block).getUint32(12, true) & LAST) {
     current?.close();
@@ -158,16 +158,14 @@ function keep(samples) {
       recording.parts = [new Blob(recording.parts)];
     }
     if (recording.nFrames >= MAX_RECORDED) {
-      record(false);
+      record("save");
     }
   }
 }
 
-function record(isOn) {
-  if (isOn) {
-    recording = { parts: [], nFrames: 0 };
-  } else if (recording) {
+function record(what) {
+  if (what === "save" && recording) {
     postMessage({ type: "recorded", samples: new Blob(recording.parts), nFrames: recording.nFrames });
-    recording = null;
   }
+  recording = what === "start" ? { parts: [], nFrames: 0 } : null;
 }

@@ -60,6 +60,7 @@ export class Notice {
   /** @param {string} sentence @param {(key: string) => void} use */
   askKey(sentence, use) {
     clearInterval(this.timer);
+    const hadFocus = this.place.contains(document.activeElement);
     const input = make("input", { type: "password", autocomplete: "off", "aria-label": "API key", required: "" });
     const form = make("form", {}, input, make("button", { class: "plain" }, "Use this key"));
     form.addEventListener("submit", (event) => {
@@ -68,5 +69,8 @@ export class Notice {
     });
     this.place.replaceChildren(make("p", {}, sentence), form);
     this.place.hidden = false;
+    if (hadFocus) {
+      input.focus();
+    }
   }
 }

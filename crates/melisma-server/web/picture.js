@@ -1,11 +1,16 @@
 // Waveform and mel spectrogram from the server's messages, while they come.
-import { colour, surface } from "./element.js";
+import { label, marks, melShare } from "./axis.js";
+import { colour, figure, surface } from "./element.js";
 import { MAGMA } from "./magma.js";
 
 /** Columns of a picture; a longer sound has several frames to a column. */
 const MAX_COLUMNS = 4096;
 /** A byte of the server is (dB + 100) / 0.4; the picture shows -90 to -10 dB. */
 const [DARK, BRIGHT] = [25, 225];
+/** Frequencies that the axis names, in Hz. */
+const PITCHES = [200, 500, 1000, 2000, 4000, 8000, 16_000];
+/** Pixels between two marks of time, at least. */
+const MARK_PX = 56;
 
 /** A list of columns that merges neighbours when it is full. */
 class Columns {
@@ -40,10 +45,16 @@ class Columns {
 }
 
 export class Picture {
-  /** @param {HTMLCanvasElement} wave @param {HTMLCanvasElement} spectrogram */
-  constructor(wave, spectrogram) {
+  /**
+   * @param {{ wave: HTMLCanvasElement, spectrogram: HTMLCanvasElement }} canvases
+   * @param {{ hz: HTMLElement, seconds: HTMLElement }} axes
+   */
+  constructor({ wave, spectrogram }, axes) {
     this.wave = wave;
     this.spectrogram = spectrogram;
+    this.axes = axes;
+    this.rate = 0;
+    this.hop = 0;
     this.outline = new Columns(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)]);
     this.mel = new Columns((a, b) => a.map((value, i) => Math.max(value, b[i])));
     this.isStale = true;
@@ -52,7 +63,9 @@ export class Picture {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", stale);
   }
 
-  clear() {
+  /** Empties the picture for a sound of another rate. @param {number} rate */
+  clear(rate) {
+    this.rate = rate;
     this.outline.clear();
     this.mel.clear();
     this.isStale = true;
@@ -64,8 +77,9 @@ export class Picture {
     this.isStale = true;
   }
 
-  /** @param {{ n_mels: number, data: string }} message */
-  addMel({ n_mels: n, data }) {
+  /** @param {{ n_mels: number, hop_samples: number, data: string }} message */
+  addMel({ n_mels: n, hop_samples: hop, data }) {
+    this.hop = hop;
     const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
     for (let at = 0; at < bytes.length; at += n) {
       this.mel.push(bytes.slice(at, at + n));
@@ -79,7 +93,24 @@ export class Picture {
       this.isStale = false;
       this.drawWave();
       this.drawMel();
+      this.drawAxes();
     }
+  }
+
+  drawAxes() {
+    const { list, n } = this.mel;
+    const seconds = (n * this.hop) / this.rate;
+    if (list.length === 0 || seconds === 0) {
+      Object.values(this.axes).forEach((axis) => axis.replaceChildren());
+      return;
+    }
+    const places = marks(seconds, Math.max(1, Math.floor(this.wave.clientWidth / MARK_PX)));
+    const digits = places[1] < 1 ? 1 : 0;
+    label(this.axes.seconds, "left", places.map((at) => ({ at: at / seconds, text: `${figure(at, digits)} s` })));
+    const pitches = PITCHES.filter((hz) => hz < 0.45 * this.rate);
+    const text = (hz) => (hz < 1000 ? `${hz} Hz` : `${hz / 1000} kHz`);
+    const share = (hz) => melShare(hz, this.rate, list[0].length);
+    label(this.axes.hz, "bottom", pitches.map((hz) => ({ at: share(hz), text: text(hz) })));
   }
 
   drawWave() {

@@ -1,15 +1,15 @@
 // The view Play: live music, its controls, its picture and its figures.
-import { keyQuestion, refusal, request, useKey } from "./connection.js";
+import { keyQuestion, request } from "./connection.js";
 import { Controls } from "./controls.js";
 import { figure, find, milliseconds, show, stillness } from "./element.js";
+import { Keeper } from "./keeper.js";
 import { Keyboard } from "./keyboard.js";
 import { connect, hasMidi } from "./midi.js";
 import { Notice } from "./notice.js";
 import { obstacle, Player } from "./player.js";
 import { FIELD } from "./ring.js";
-import { Roll } from "./roll.js";
+import { partOf, Roll } from "./roll.js";
 import { Transport } from "./transport.js";
-import { save, wav } from "./wav.js";
 
 /** Sound that waits, here and on its way: enough for a busy machine, and still quick under the fingers. */
 const AHEAD_MS = 35;
@@ -30,8 +30,10 @@ export class PlayView {
     this.state = "idle";
     this.isVisible = false;
     this.figuresMs = 0;
-    this.isRecording = false;
     this.isOn = false;
+    /** Whether the page asks for a key, and whether music was wanted when it began to. */
+    this.isAsking = false;
+    this.wasWanted = false;
     this.levelMs = 0;
     /** @type {Map<number, string>} the instrument of each key that is held */
     this.instruments = new Map();
@@ -45,6 +47,7 @@ export class PlayView {
     }
     this.player = new Player({}, { targetSeconds: AHEAD_MS / 1e3, isLive: true });
     this.transport = new Transport(this.player.ring);
+    this.keeper = new Keeper(this);
     this.listen();
     this.loadPresets();
   }
@@ -64,7 +67,10 @@ export class PlayView {
     // The sound card takes a while to start: it begins when the button goes down.
     find("play").addEventListener("pointerdown", () => this.player.context.resume());
     controls.addEventListener("piece", () => this.change());
-    controls.addEventListener("sound", ({ detail }) => this.say({ type: "set", ...detail }));
+    controls.addEventListener("sound", ({ detail }) => {
+      this.say({ type: "set", ...detail });
+      this.keeper.showCommand();
+    });
     keyboard.addEventListener("down", ({ detail }) => this.press(detail));
     keyboard.addEventListener("up", ({ detail }) => this.release(detail));
     transport.addEventListener("state", ({ detail }) => this.enter(detail));
@@ -72,10 +78,9 @@ export class PlayView {
     transport.addEventListener("notes", ({ detail }) => this.roll.add(detail.notes));
     transport.addEventListener("level", ({ detail }) => this.showLevel(detail));
     transport.addEventListener("jitter", ({ detail }) => (this.jitterMs = detail.jitterMs));
-    transport.addEventListener("recorded", ({ detail }) => this.saveRecording(detail));
-    // They are missing where the key came late, or the server.
-    this.status.addEventListener("report", () => this.controls.preset ?? this.loadPresets());
-    find("record").addEventListener("click", () => this.record());
+    this.status.addEventListener("report", () => this.unlock());
+    this.status.addEventListener("refused", ({ detail }) => detail.kind === "key" && !this.isOn && this.askKey());
+    find("instrument").addEventListener("change", () => (keyboard.part = partOf(find("instrument").value)));
     find("midi").hidden = !hasMidi();
     show(find("midi-name"), hasMidi() ? "" : "not in this browser");
     find("midi").addEventListener("click", () => {
@@ -89,15 +94,26 @@ export class PlayView {
       const reply = await request("/v1/presets");
       if (reply.ok) {
         this.controls.load(await reply.json());
+        this.keyboard.part = partOf(find("instrument").value);
         this.showTitle();
-        if (this.state === "idle") {
-          this.notice.say(INVITATION);
-        }
-      } else {
-        this.enter({ name: (await refusal(reply)).kind });
+        this.keeper.showCommand();
       }
     } catch {
-      // The status says that the server is gone, and the first click tries again.
+      // The status says that the server is gone, and its next report tries again.
+    }
+  }
+
+  /** The server reports, so the key is right, if it needs one. */
+  async unlock() {
+    if (!this.controls.preset) {
+      await this.loadPresets();
+    }
+    if (this.isAsking) {
+      this.isAsking = false;
+      this.notice.say(INVITATION);
+      if (this.wasWanted) {
+        this.start();
+      }
     }
   }
 
@@ -131,14 +147,13 @@ export class PlayView {
   stop() {
     this.transport.stop();
     this.player.stop();
-    this.keyboard.light(new Set());
-    if (this.isRecording) {
-      this.record();
-    }
+    this.keyboard.light(new Map());
+    this.keeper.stop();
   }
 
   change() {
     this.showTitle();
+    this.keeper.showCommand();
     if (this.isOn) {
       this.transport.open(this.path());
     }
@@ -192,42 +207,19 @@ export class PlayView {
         this.askKey();
         break;
       default:
-        this.notice.say(`The server refused: ${state.message}.`, { label: "Start over", act: () => this.start() });
+        this.notice.say(
+          `The server refused: ${state.message}.`,
+          state.mayHelp ? { label: "Start over", act: () => this.start() } : undefined,
+        );
     }
   }
 
   askKey() {
-    const wasWanted = this.transport.isWanted;
+    this.wasWanted = this.transport.isWanted;
     this.transport.isWanted = false;
-    this.state = "idle";
-    this.notice.askKey(keyQuestion(), async (key) => {
-      useKey(key);
-      this.status.start();
-      await this.loadPresets();
-      if (wasWanted && this.state === "idle" && this.controls.preset) {
-        this.start();
-      }
-    });
-  }
-
-  record() {
-    this.transport.record(!this.isRecording);
-    this.showRecording(!this.isRecording);
-  }
-
-  showRecording(isRecording) {
-    this.isRecording = isRecording;
-    find("record").setAttribute("aria-pressed", String(isRecording));
-    show(find("record"), isRecording ? "Save" : "Record");
-  }
-
-  /** @param {{ samples: Blob, nFrames: number }} recorded */
-  saveRecording({ samples, nFrames }) {
-    this.showRecording(false);
-    show(find("recorded"), nFrames > 0 ? `${figure(nFrames / this.player.rate, 1)} s saved` : "nothing played");
-    if (nFrames > 0) {
-      save(wav(samples, this.player.rate, 2), `melisma-${this.controls.query().get("preset")}.wav`);
-    }
+    [this.state, this.isAsking] = ["idle", true];
+    this.keeper.showCommand();
+    this.notice.askKey(keyQuestion(), (key) => this.status.unlock(key));
   }
 
   showTitle(bar = 0) {

@@ -5,6 +5,12 @@ const BEATS = 16;
 const LOWEST = 30;
 const HIGHEST = 96;
 const DRUMS = ["kick", "hat"];
+const PARTS = { lead: "melody", pluck: "melody", pad: "chords" };
+
+/** The part that an instrument belongs to, which has a colour in the legend. @param {string} instrument */
+export function partOf(instrument) {
+  return PARTS[instrument] ?? "bass";
+}
 
 /**
  * @typedef {object} Note as the server plans it
@@ -25,7 +31,7 @@ export class Roll {
   }
 
   readColours() {
-    for (const name of ["line", "sound", "data", "ink"]) {
+    for (const name of ["line", "sound", "melody", "chords", "bass"]) {
       this.colours[name] = colour(name);
     }
   }
@@ -39,11 +45,12 @@ export class Roll {
     this.notes.push(...notes);
   }
 
-  /** Keys of the notes that sound at `sample`. @param {number} sample */
+  /** Keys of the notes that sound at `sample`, each with its part; the melody wins. @param {number} sample */
   sounding(sample) {
     const isSounding = (note) =>
       note.start_sample <= sample && sample < note.start_sample + note.duration_samples && !DRUMS.includes(note.instrument);
-    return new Set(this.notes.filter(isSounding).map((note) => note.key));
+    const notes = this.notes.filter(isSounding).map((note) => [note.key, partOf(note.instrument)]);
+    return new Map(notes.sort(([, a], [, b]) => a.localeCompare(b)));
   }
 
   /**
@@ -76,10 +83,8 @@ export class Roll {
     const isDrum = DRUMS.includes(note.instrument);
     const share = Math.min(1, Math.max(0, (note.key - LOWEST) / (HIGHEST - LOWEST)));
     const y = isDrum ? height - (note.instrument === "kick" ? 10 : 18) : (height - 40) * (1 - share) + 12;
-    const tints = { pad: "data", lead: "sound", pluck: "sound" };
-    context.fillStyle = this.colours[tints[note.instrument] ?? "ink"];
-    const strength = { pad: 0.85, lead: 1, pluck: 0.75 }[note.instrument] ?? 0.55;
-    context.globalAlpha = strength * (isHeard ? 1 : 0.45);
+    context.fillStyle = this.colours[partOf(note.instrument)];
+    context.globalAlpha = isHeard ? 1 : 0.45;
     context.beginPath();
     context.roundRect(left + 2, y, isDrum ? 5 : Math.max(3, right - left - 4), 5, 2);
     context.fill();

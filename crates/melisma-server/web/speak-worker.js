@@ -51,6 +51,9 @@ onmessage = ({ data }) => {
     case "seek":
       seek(data.sample);
       break;
+    case "save":
+      save();
+      break;
     case "close":
       close();
       break;
@@ -108,6 +111,13 @@ function pump() {
   if (isWhole && block === blocks.length) {
     ring.set(FIELD.ENDED, 1);
   }
+}
+
+/** Sends the sound so far as samples of 16 bits. */
+function save() {
+  const whole = (sample) => Math.max(-32768, Math.min(32767, Math.round(sample * 32768)));
+  const parts = blocks.map((samples) => Int16Array.from(samples, whole));
+  postMessage({ type: "sound", samples: new Blob(parts) });
 }
 
 function seek(sample) {

@@ -1,5 +1,6 @@
 // The view Speak: text, tokens or an audio file in, the sound and its picture out.
-import { keyQuestion, probe, protocols, refusal, request, socketUrl, useKey } from "./connection.js";
+// More than 400 lines because speech, tokens and files share one player, one picture and one summary.
+import { keyQuestion, mayHelp, probe, protocols, refusal, request, socketUrl } from "./connection.js";
 import { figure, find, milliseconds, show, stillness } from "./element.js";
 import { listenForFiles } from "./intake.js";
 import { inWords } from "./token-summary.js";
@@ -8,33 +9,41 @@ import { Picture } from "./picture.js";
 import { obstacle, Player } from "./player.js";
 import { FIELD, STATE } from "./ring.js";
 import { events, samples, SpeechField } from "./speech.js";
+import { INTEGERS, save, wav } from "./wav.js";
 
 const PATH = "/v1/decode?sample_format=f32&picture=1";
 const TARGET_SECONDS = 0.08;
 /** The rate of 24 kHz models; another rate takes effect with the server's first message. */
 const RATE = 24_000;
 const EXAMPLE = "/v1/synth.wav?preset=bright&seed=7&seconds=8&rate=24000";
-const EMPTY = "Paste tokens, or drop a file: the sound and its picture appear here while they are decoded.";
+const APPEAR = "the sound and its picture appear here while they are made.";
+const EMPTY = `Paste tokens, or drop a file: ${APPEAR}`;
+const EMPTY_SPEAKER = `Press Speak, paste tokens, or drop a file: ${APPEAR}`;
 
 export class SpeakView {
   /** @param {import("./status.js").Status} status */
   constructor(status) {
     this.status = status;
     this.notice = new Notice(find("speak-notice"));
-    this.picture = new Picture(find("wave"), find("spec"));
+    this.picture = new Picture(
+      { wave: find("wave"), spectrogram: find("spec") },
+      { hz: find("hz"), seconds: find("seconds") },
+    );
     /** Settled once it is known whether the server can speak. */
     this.ready = Promise.resolve();
     this.isVisible = false;
     this.isOn = false;
     this.base = 0;
     this.nSamples = 0;
+    /** What the saved sound is called. */
+    this.name = "";
     const reason = obstacle();
     if (reason) {
       this.notice.say(reason);
       return;
     }
     this.speech = new SpeechField();
-    this.ready = this.speech.load();
+    this.ready = this.prepareField();
     this.worker = new Worker(new URL("./speak-worker.js", import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => this.take(data);
     this.listen();
@@ -42,7 +51,7 @@ export class SpeakView {
 
   show() {
     this.isVisible = true;
-    this.speech?.load();
+    this.prepareField();
     requestAnimationFrame(() => this.frame());
   }
 
@@ -57,7 +66,10 @@ export class SpeakView {
       text: (text) => this.run(() => this.tokens(text)),
     });
     this.speech.addEventListener("speak", () => this.run((signal) => this.say(signal)));
-    find("speak").addEventListener("click", () => this.run(() => this.tokens(find("tokens").value)));
+    this.status.addEventListener("refused", ({ detail }) => detail.kind === "key" && this.askKey());
+    this.status.addEventListener("report", () => this.unlock());
+    find("save-speech").addEventListener("click", () => this.worker.postMessage({ type: "save" }));
+    find("decode").addEventListener("click", () => this.run(() => this.tokens(find("tokens").value)));
     find("example").addEventListener("click", () => this.run((signal) => this.example(signal)));
     find("speak-play").addEventListener("click", () => (this.isOn ? this.pause() : this.replay()));
     const picture = find("picture");
@@ -91,7 +103,7 @@ export class SpeakView {
       await job(running.signal);
     } catch (error) {
       if (!running.signal.aborted) {
-        this.fail({ kind: "gone", message: String(error.message ?? error), retrySeconds: 0 });
+        this.fail(broken(error));
       }
     }
   }
@@ -111,7 +123,7 @@ export class SpeakView {
       return;
     }
     const rate = Number(reply.headers.get("x-melisma-sample-rate-hz")) || RATE;
-    const begun = this.begin(asked.input, rate);
+    const begun = this.begin({ title: asked.input, way: "", name: asked.voice }, rate);
     this.openedMs = startMs;
     this.worker.postMessage({ type: "begin" });
     await begun;
@@ -166,7 +178,7 @@ export class SpeakView {
       this.notice.say("There are no tokens in the field yet.", { label: "Try it with music", act: () => this.run((signal) => this.example(signal)) });
       return;
     }
-    await this.open("Tokens");
+    await this.open({ title: "Tokens", way: "", name: "tokens" });
     this.worker.postMessage({ type: "tokens", text });
     this.worker.postMessage({ type: "end" });
   }
@@ -183,7 +195,7 @@ export class SpeakView {
       this.fail(await refusal(reply));
       return;
     }
-    await this.open(`${name}, through tokens`);
+    await this.open({ title: name, way: "Through tokens and back.", name: name.replace(/\.[^.]*$/, "") });
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let shown = "";
     for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
@@ -194,20 +206,24 @@ export class SpeakView {
     this.worker.postMessage({ type: "end" });
   }
 
-  /** Tokens to sound. @param {string} title */
-  async open(title) {
-    const begun = this.begin(title, RATE);
+  /** Tokens to sound. @param {Caption} caption */
+  async open(caption) {
+    const begun = this.begin(caption, RATE);
     this.worker.postMessage({ type: "open", url: socketUrl(PATH), protocols: protocols() });
     await begun;
   }
 
-  /** An empty picture, and a player that waits for samples. @param {string} title @param {number} rate */
-  async begin(title, rate) {
+  /** An empty picture, and a player that waits for samples. @param {Caption} caption @param {number} rate */
+  async begin({ title, way, name }, rate) {
     this.prepare(rate);
-    this.picture.clear();
+    this.picture.clear(rate);
+    this.name = name;
+    find("save-speech").disabled = true;
     [this.base, this.nSamples, this.firstMs, this.failure] = [0, 0, 0, null];
     this.openedMs = performance.now();
     show(find("speak-title"), title);
+    find("speak-title").title = title;
+    show(find("speak-way"), way);
     show(find("ledger"), "");
     ["speed", "first", "length"].forEach((id) => show(find(id), "–"));
     this.player.ring.splice();
@@ -233,7 +249,8 @@ export class SpeakView {
 
   async replay() {
     if (this.nSamples === 0) {
-      this.run(() => this.tokens(find("tokens").value));
+      const isSpoken = this.speech.isThere && !find("tokens").value.trim();
+      this.run((signal) => (isSpoken ? this.say(signal) : this.tokens(find("tokens").value)));
       return;
     }
     this.notice.hide();
@@ -272,6 +289,10 @@ export class SpeakView {
       case "decoded":
         this.firstMs ||= performance.now() - this.openedMs;
         this.nSamples = data.nSamples;
+        find("save-speech").disabled = false;
+        break;
+      case "sound":
+        save(wav(data.samples, { rate: this.player.rate, channels: 1, kind: INTEGERS }), `${this.name}.wav`);
         break;
       case "wave":
         this.picture.addWave(data);
@@ -310,23 +331,43 @@ export class SpeakView {
   }
 
   /** @param {Partial<import("./connection.js").Refusal>} refused */
-  fail({ kind, message, retrySeconds, mayHelp }) {
+  fail({ kind, message, retrySeconds, mayHelp: canHelp }) {
     this.turn(false);
     const again = { label: "Try now", act: () => this.run(this.job) };
     if (kind === "key") {
-      this.notice.askKey(keyQuestion(), (key) => {
-        useKey(key);
-        this.status.start();
-        this.speech.load();
-        this.notice.say(EMPTY);
-      });
+      this.askKey();
     } else if (kind === "full") {
       const waitMs = Math.max(1, retrySeconds) * 1e3;
       this.notice.count((s) => `The server is busy: ${message}. Trying again in ${s} s.`, waitMs, again);
     } else if (kind === "invalid") {
-      this.notice.say(`The server could not do this: ${message}.`, mayHelp ? again : undefined);
+      this.notice.say(`The server could not do this: ${message}.`, canHelp ? again : undefined);
+    } else if (kind === "unreadable") {
+      this.notice.say(message);
     } else {
       this.notice.say("The connection was lost before the end.", again);
+    }
+  }
+
+  askKey() {
+    this.isAsking = true;
+    this.notice.askKey(keyQuestion(), (key) => this.status.unlock(key));
+  }
+
+  /** The server reports, so the key is right, if it needs one. */
+  unlock() {
+    if (this.isAsking) {
+      this.isAsking = false;
+      this.notice.say(EMPTY);
+      this.prepareField();
+    }
+  }
+
+  /** Shows the text field where the server speaks. */
+  async prepareField() {
+    await this.speech?.load();
+    const said = this.notice.place.querySelector("p");
+    if (this.speech?.isThere && said?.textContent === EMPTY) {
+      this.notice.say(EMPTY_SPEAKER);
     }
   }
 
@@ -361,10 +402,28 @@ export class SpeakView {
 }
 
 /**
+ * @typedef {object} Caption of a sound
+ * @property {string} title a file's own name, or what is said
+ * @property {string} way how it came here
+ * @property {string} name of the file that is saved, without its ending
+ */
+
+/**
  * The server's `error` as a refusal: what is wrong with the request stays wrong.
- * @param {{ message: string, type: string }} error
+ * @param {{ message: string, type: string, code: string }} error
  * @returns {Partial<import("./connection.js").Refusal>}
  */
-function told({ message, type }) {
-  return { kind: "invalid", message, mayHelp: type === "server_error" };
+function told(error) {
+  return { kind: "invalid", message: error.message, mayHelp: mayHelp(error) };
+}
+
+/**
+ * What went wrong in the browser: a connection may come back, a file that cannot be read stays so.
+ * @param {Error} error
+ * @returns {Partial<import("./connection.js").Refusal>}
+ */
+function broken(error) {
+  return error instanceof TypeError
+    ? { kind: "gone" }
+    : { kind: "unreadable", message: `The browser cannot read this: ${error.message}` };
 }

@@ -1,4 +1,6 @@
 // Text to speech: the field with its voices and its speed, and the events while the server speaks.
+import { keep, number, settings } from "./address.js";
+import { speechCommand } from "./command.js";
 import { request } from "./connection.js";
 import { figure, find, make, show } from "./element.js";
 
@@ -18,7 +20,12 @@ export class SpeechField extends EventTarget {
         send();
       }
     });
-    find("pace").addEventListener("input", () => this.showPace());
+    const pace = find("pace");
+    pace.value = number(settings().get("speed"), Number(pace.min), Number(pace.max)) ?? pace.value;
+    pace.addEventListener("input", () => this.showPace());
+    pace.addEventListener("change", () => keep({ speed: pace.value === "1" ? null : pace.value }));
+    find("voice").addEventListener("change", () => keep({ voice: find("voice").value }));
+    find("copy-speech").addEventListener("click", () => this.copy());
     this.showPace();
   }
 
@@ -30,19 +37,41 @@ export class SpeechField extends EventTarget {
     try {
       const reply = await request("/v1/audio/voices");
       const { voices } = reply.ok ? await reply.json() : { voices: [] };
+      if (this.isThere) {
+        return;
+      }
       this.isThere = voices.length > 0;
       find("voice").replaceChildren(...voices.map(({ id, name }) => make("option", { value: id }, name)));
+      const asked = settings().get("voice");
+      if (voices.some(({ id }) => id === asked)) {
+        find("voice").value = asked;
+      }
       find("say-field").hidden = !this.isThere;
+      // Where the server speaks, tokens and files are behind a link.
+      find("other").classList.toggle("folded", this.isThere);
+      find("other").open = !this.isThere;
     } catch {
       // The status says that the server is gone; the next visit to this view asks again.
     }
   }
 
+  /** What is to be said, and how. */
+  said() {
+    return { model: MODEL, input: find("text").value, voice: find("voice").value, speed: Number(find("pace").value) };
+  }
+
   /** The request for the field's text. */
   request() {
-    const speed = Number(find("pace").value);
-    const said = { model: MODEL, input: find("text").value, voice: find("voice").value, speed };
-    return { ...said, response_format: "pcm", stream_format: "sse", picture: true };
+    return { ...this.said(), response_format: "pcm", stream_format: "sse", picture: true };
+  }
+
+  async copy() {
+    try {
+      await navigator.clipboard.writeText(speechCommand(this.said()));
+      show(find("speech-copied"), "The command is copied.");
+    } catch {
+      show(find("speech-copied"), "The browser does not let the page copy.");
+    }
   }
 
   showPace() {

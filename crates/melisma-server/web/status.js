@@ -1,6 +1,6 @@
 // The server's state, once a second, for the header and for whoever listens.
-import { Backoff, probe, protocols, socketUrl } from "./connection.js";
-import { count, show } from "./element.js";
+import { Backoff, probe, protocols, socketUrl, useKey } from "./connection.js";
+import { show } from "./element.js";
 
 const PATH = "/v1/status";
 
@@ -13,6 +13,12 @@ export class Status extends EventTarget {
     this.dot = dot;
     this.backoff = new Backoff();
     this.timer = 0;
+  }
+
+  /** Tries a key; `report` or `refused` follows. @param {string} key */
+  unlock(key) {
+    useKey(key);
+    this.start();
   }
 
   start() {
@@ -30,8 +36,7 @@ export class Status extends EventTarget {
 
   take(report) {
     this.backoff.reset();
-    // The capacity is that of the decoder, which not every stream needs: Watch shows it.
-    show(this.text, `connected, ${count(report.streams.length, "stream")}`);
+    show(this.text, ["connected", ...places(report.places)].join(" · "));
     this.dot.classList.add("fine");
     this.dispatchEvent(new CustomEvent("report", { detail: report }));
   }
@@ -45,4 +50,10 @@ export class Status extends EventTarget {
       this.timer = setTimeout(() => this.start(), this.backoff.nextMs());
     }
   }
+}
+
+/** Tokens and music have places of their own. */
+function places({ decode, synth }) {
+  const one = (name, { in_use: used, limit }) => `${name} ${used} of ${limit.toLocaleString("en")}`;
+  return [decode && one("tokens", decode), synth && one("music", synth)].filter(Boolean);
 }

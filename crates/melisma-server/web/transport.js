@@ -10,6 +10,7 @@ const GOOD_MS = 5000;
  * @property {"idle" | "waiting" | "playing" | "key" | "full" | "gone" | "invalid"} name
  * @property {string} [message]
  * @property {number} [waitMs] until the next attempt
+ * @property {boolean} [mayHelp] whether the same request may succeed later
  */
 export class Transport extends EventTarget {
   /** @param {import("./ring.js").Ring} ring */
@@ -51,9 +52,9 @@ export class Transport extends EventTarget {
     this.worker.postMessage({ type: "say", message });
   }
 
-  /** @param {boolean} isOn */
-  record(isOn) {
-    this.worker.postMessage({ type: "record", isOn });
+  /** @param {"start" | "save" | "cancel"} what */
+  record(what) {
+    this.worker.postMessage({ type: "record", what });
   }
 
   /** @param {State} state */
@@ -79,19 +80,20 @@ export class Transport extends EventTarget {
     }
     if (this.failure) {
       this.isWanted = false;
-      this.enter({ name: "invalid", message: this.failure });
+      // It was open: a new stream begins without what went wrong in this one.
+      this.enter({ name: "invalid", message: this.failure, mayHelp: true });
       return;
     }
     if (wasOpen && performance.now() - this.begunMs > GOOD_MS) {
       this.backoff.reset();
     }
     const path = this.path;
-    const { kind, message, retrySeconds } = await probe(path);
+    const { kind, message, retrySeconds, mayHelp } = await probe(path);
     if (!this.isWanted || path !== this.path) {
       return;
     }
     if (kind === "key" || kind === "invalid") {
-      this.enter({ name: kind, message });
+      this.enter({ name: kind, message, mayHelp });
     } else {
       const waitMs = Math.max(retrySeconds * 1e3, this.backoff.nextMs());
       this.enter({ name: kind === "full" ? "full" : "gone", message, waitMs });

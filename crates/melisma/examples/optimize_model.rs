@@ -14,7 +14,7 @@ use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::search::{Message, Request, Requested, Requirements, Search, Subject, Worker};
 use melisma::{Budget, DType};
 
-/// y = relu(conv(x)), for signals of any length.
+/// Builds y = relu(conv(x)), for signals of any length.
 fn model() -> melisma::Result<Model> {
     let port = |name, channels| {
         let shape = [Dim::Known(1), Dim::Known(channels), Dim::Open];

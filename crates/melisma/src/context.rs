@@ -27,7 +27,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The CPU with all its threads, and no limit of memory.
+    /// Returns the CPU with all its threads, and no limit of memory.
     ///
     /// # Errors
     /// `MELISMA_ISA` names an unknown or unavailable instruction set.
@@ -35,7 +35,7 @@ impl Context {
         Self::builder().with_device(DeviceRequest::Cpu).build()
     }
 
-    /// The first GPU, else the CPU.
+    /// Returns the first GPU, else the CPU.
     ///
     /// # Errors
     /// As [`Context::cpu`], or the GPU gives no queue.
@@ -43,12 +43,12 @@ impl Context {
         Self::builder().build()
     }
 
-    /// A context with other settings.
+    /// Returns a context with other settings.
     pub fn builder() -> ContextBuilder {
         ContextBuilder { device: DeviceRequest::Auto, threads: Threads::Auto, memory_limit: Limit::NONE }
     }
 
-    /// The device, threads and memory limit of `config`.
+    /// Returns the device, threads and memory limit of `config`.
     ///
     /// # Errors
     /// As [`ContextBuilder::build`].
@@ -57,7 +57,7 @@ impl Context {
         ContextBuilder { device, threads, memory_limit: config.memory_limit.value }.build()
     }
 
-    /// A context of an opened device that counts in `memory`, which can be a [`Budget`].
+    /// Creates a context of an opened device that counts in `memory`, which can be a [`Budget`].
     ///
     /// # Errors
     /// The device gives no queue.
@@ -67,27 +67,27 @@ impl Context {
         Ok(Self { device, memory, queue })
     }
 
-    /// A context of a queue that counts in `budget`.
+    /// Creates a context of a queue that counts in `budget`.
     pub(crate) fn of_queue(queue: &Queue, budget: &Budget) -> Self {
         Self { device: queue.device(), memory: budget.clone().into(), queue: queue.clone() }
     }
 
-    /// Its device.
+    /// Returns its device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The memory that its work may take, and takes.
+    /// Returns the memory that its work may take, and takes.
     pub fn budget(&self) -> &Budget {
         self.memory.budget()
     }
 
-    /// The same memory by named scopes.
+    /// Returns the same memory by named scopes.
     pub fn memory(&self) -> &MemoryTracker {
         &self.memory
     }
 
-    /// Its queue.
+    /// Returns its queue.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -103,19 +103,19 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// The device; one that is asked for by name is never replaced by another.
+    /// Sets the device; one that is asked for by name is never replaced by another.
     pub fn with_device(mut self, device: DeviceRequest) -> Self {
         self.device = device;
         self
     }
 
-    /// Threads of a CPU, 1 to 1024.
+    /// Sets threads of a CPU, 1 to 1024.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Threads::Count(threads);
         self
     }
 
-    /// The most bytes that work may take, on host and device each.
+    /// Sets the most bytes that work may take, on host and device each.
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Limit(NonZeroU64::new(bytes.max(1)));
         self

@@ -7,7 +7,7 @@ pub(crate) const CONTROL: &[u8] = include_bytes!("../golden/optimize/control.onn
 /// The settings that the PyTorch pipeline reads.
 pub(crate) const TENSOR_OPTIMIZATIONS: &str = include_str!("../golden/config/tensor_optimizations.yaml");
 
-/// The golden file of the room `optimize` called `name`.
+/// Returns the golden file of the room `optimize` called `name`.
 pub(crate) fn optimize(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/optimize").join(name)
 }

@@ -94,6 +94,7 @@
 //! | `codecs` | the decoders and encoders of compressed audio; WAV needs none |
 //! | `cuda-13`, `cuda-12` | NVIDIA GPUs; CUDA's libraries are loaded at run time, and only one of the two can be on |
 //! | `onnx` | the modules `onnx`, `engine` and `optimize` |
+//! | `speak` | text to speech, as the command line has it |
 //! | `trace` | the collector of spans in [`trace`] |
 //!
 //! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.
@@ -114,6 +115,8 @@ pub mod format;
 mod golden;
 #[cfg(test)]
 mod growth;
+#[doc(hidden)]
+pub mod llama;
 pub mod mel;
 #[cfg(feature = "onnx")]
 pub mod onnx;
@@ -125,6 +128,9 @@ pub mod pack;
 mod remedy;
 pub mod runtime;
 pub mod snac;
+#[cfg(feature = "speak")]
+#[doc(hidden)]
+pub mod speak;
 pub mod synth;
 pub mod tensor;
 #[doc(hidden)]

@@ -32,7 +32,7 @@ pub enum Remedy {
     UseDevice(Vec<String>),
     /// This engine for ONNX models, or any other engine.
     UseEngine(Option<String>),
-    /// One of these precisions for ONNX models.
+    /// One of these precisions.
     UsePrecision(Vec<String>),
     /// A larger tolerance for the error of an engine's outputs.
     RaiseTolerance,
@@ -101,10 +101,12 @@ pub enum Remedy {
     UseRowType(String),
     /// A key that clients of a server must know.
     GiveKey,
+    /// The codec that a voice model was trained with.
+    NameCodec,
 }
 
 impl Remedy {
-    /// The known remedies of `error`, best first.
+    /// Returns the known remedies of `error`, best first.
     ///
     /// ```
     /// use melisma::Remedy;
@@ -117,46 +119,90 @@ impl Remedy {
         error.remedies().iter().map(Self::from).collect()
     }
 
-    /// One of these devices.
+    /// Advises one of these devices.
     #[doc(hidden)]
     pub fn use_device(names: &[&str]) -> Self {
         Self::UseDevice(owned(names))
     }
 
-    /// This engine for ONNX models.
+    /// Advises this engine for ONNX models.
     #[doc(hidden)]
     pub fn use_engine(name: &str) -> Self {
         Self::UseEngine(Some(name.to_owned()))
     }
 
-    /// One of these precisions for ONNX models.
+    /// Advises one of these precisions.
     #[doc(hidden)]
     pub fn use_precision(names: &[&str]) -> Self {
         Self::UsePrecision(owned(names))
     }
 
-    /// One of these kinds of dataset.
+    /// Advises one of these kinds of dataset.
     #[doc(hidden)]
     pub fn use_store(names: &[&str]) -> Self {
         Self::UseStore(owned(names))
     }
 
-    /// Another value of a setting.
+    /// Advises another value of a setting.
     #[doc(hidden)]
     pub fn set(key: &str, value: &str) -> Self {
         Self::Set { key: key.to_owned(), value: value.to_owned() }
     }
 
-    /// This value of a key of a mel preset.
+    /// Advises this value of a key of a mel preset.
     #[doc(hidden)]
     pub fn set_mel(key: &str, value: &str) -> Self {
         Self::SetMel { key: key.to_owned(), value: value.to_owned() }
     }
 
-    /// Other values of these keys of a mel preset.
+    /// Advises other values of these keys of a mel preset.
     #[doc(hidden)]
     pub fn change_mel(keys: &[&str]) -> Self {
         Self::ChangeMel(owned(keys))
+    }
+
+    /// Returns examples of every variant, for tests of their wording.
+    #[cfg(any(test, feature = "front"))]
+    #[doc(hidden)]
+    pub fn examples() -> Vec<Self> {
+        vec![
+            Self::Words("wait".to_owned()),
+            Self::RaiseMemoryLimit { least: Some(7) },
+            Self::RaiseMemoryLimit { least: None },
+            Self::LowerMemoryLimit,
+            Self::use_device(&["cpu", "cuda", "auto"]),
+            Self::use_engine("rten"),
+            Self::UseEngine(None),
+            Self::use_precision(&["fp32", "fp16"]),
+            Self::RaiseTolerance,
+            Self::UseProfile("field".to_owned()),
+            Self::set("use_tensorrt", "true"),
+            Self::CheckConfigFile,
+            Self::Replace,
+            Self::StartOver,
+            Self::NameInputShape("x".to_owned()),
+            Self::GiveInputValues,
+            Self::OptimizeFirst { engine: "rten".to_owned() },
+            Self::set_mel("dtype", "f32"),
+            Self::change_mel(&["f_min", "f_max"]),
+            Self::ExplainMel,
+            Self::ShowDevices,
+            Self::Pack,
+            Self::Unpack,
+            Self::GiveBase,
+            Self::PackWhole,
+            Self::UnpackTensors,
+            Self::ListTensors,
+            Self::BuildDataset,
+            Self::ResumeBuild,
+            Self::SkipFailures,
+            Self::UseShards,
+            Self::AllowMissing,
+            Self::use_store(&["hdf5", "npy"]),
+            Self::UseRowType("f32".to_owned()),
+            Self::GiveKey,
+            Self::NameCodec,
+        ]
     }
 
     /// Joins names as `a`, `a or b`, or `a, b or c`.
@@ -256,6 +302,7 @@ impl fmt::Display for Remedy {
             Self::UseStore(kinds) => write!(f, "use the store {}", Self::alternatives(kinds)),
             Self::UseRowType(dtype) => write!(f, "use dtype {dtype}"),
             Self::GiveKey => f.write_str("give a key"),
+            Self::NameCodec => f.write_str("open the codec that it was trained with"),
         }
     }
 }
@@ -266,54 +313,15 @@ mod tests {
 
     use super::*;
 
-    /// One example of each variant.
-    fn every() -> Vec<Remedy> {
-        vec![
-            Remedy::Words("wait".to_owned()),
-            Remedy::RaiseMemoryLimit { least: Some(7) },
-            Remedy::LowerMemoryLimit,
-            Remedy::use_device(&["cpu", "cuda", "auto"]),
-            Remedy::use_engine("rten"),
-            Remedy::use_precision(&["fp32", "fp16"]),
-            Remedy::RaiseTolerance,
-            Remedy::UseProfile("field".to_owned()),
-            Remedy::set("use_tensorrt", "true"),
-            Remedy::CheckConfigFile,
-            Remedy::Replace,
-            Remedy::StartOver,
-            Remedy::NameInputShape("x".to_owned()),
-            Remedy::GiveInputValues,
-            Remedy::OptimizeFirst { engine: "rten".to_owned() },
-            Remedy::set_mel("dtype", "f32"),
-            Remedy::change_mel(&["f_min", "f_max"]),
-            Remedy::ExplainMel,
-            Remedy::ShowDevices,
-            Remedy::Pack,
-            Remedy::Unpack,
-            Remedy::GiveBase,
-            Remedy::PackWhole,
-            Remedy::UnpackTensors,
-            Remedy::ListTensors,
-            Remedy::BuildDataset,
-            Remedy::ResumeBuild,
-            Remedy::SkipFailures,
-            Remedy::UseShards,
-            Remedy::AllowMissing,
-            Remedy::use_store(&["hdf5", "npy"]),
-            Remedy::UseRowType("f32".to_owned()),
-            Remedy::GiveKey,
-        ]
-    }
-
     #[test]
     fn every_remedy_survives_in_an_error() {
-        for remedy in every() {
+        for remedy in Remedy::examples() {
             let error = Error::invalid("x").with_hint(remedy.clone());
             assert_eq!(error.hint(), Some(remedy.to_string()));
             assert_eq!(Remedy::of(&Error::invalid("y").with_remedies_of(&error)), [remedy]);
         }
         let kept = |remedy: &Remedy| !matches!(General::from(remedy.clone()), General::Other(_));
-        assert_eq!(every().iter().filter(|remedy| kept(remedy)).count(), 5);
+        assert_eq!(Remedy::examples().iter().filter(|remedy| kept(remedy)).count(), 6);
     }
 
     /// serde's error names all variants.
@@ -321,7 +329,7 @@ mod tests {
     fn every_remedy_has_an_example() {
         let error = serde_json::from_str::<Remedy>("\"-\"").unwrap_err().to_string();
         let known: BTreeSet<&str> = error.split('`').skip(3).step_by(2).collect();
-        let debug: Vec<String> = every().iter().map(|remedy| format!("{remedy:?}")).collect();
+        let debug: Vec<String> = Remedy::examples().iter().map(|remedy| format!("{remedy:?}")).collect();
         let examples: BTreeSet<&str> = debug.iter().filter_map(|text| text.split([' ', '(']).next()).collect();
         assert_eq!(examples, known);
     }

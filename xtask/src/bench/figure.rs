@@ -1,7 +1,9 @@
-//! The figures of README.md: `--fill` writes them from the records, between two markers.
+//! The figures of README.md and docs/running.md: `--fill` writes them from the records, between two markers.
 //!
-//! A line of the table has our median, the two best of the row's peers, the factor over the best,
+//! A line of README's table has our median, the two best of the row's peers, the factor over the best,
 //! and the command that measures the row again.
+
+mod sizing;
 
 use super::ratio::ratio;
 use super::record::{Record, Row};
@@ -10,6 +12,9 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 
 pub const PAGE: &str = "README.md";
+const SIZING_PAGE: &str = "docs/running.md";
+/// Every page with figures.
+pub const PAGES: [&str; 2] = [PAGE, SIZING_PAGE];
 const BEGIN: &str = "<!-- figures of bench/record, written by `cargo xtask bench --fill` -->\n";
 const END: &str = "<!-- end of the figures -->\n";
 const HEAD: &str = "| job | machine | Melisma | best peers | factor | command |\n|---|---|---|---|---|---|\n";
@@ -17,7 +22,7 @@ const HEAD: &str = "| job | machine | Melisma | best peers | factor | command |\
 const N_PEERS: usize = 2;
 
 /// A row of a record.
-struct Place {
+struct Source {
     /// `MACHINE/ROOM`.
     record: &'static str,
     row: &'static str,
@@ -28,32 +33,36 @@ struct Place {
 /// A line of the table.
 struct Line {
     job: &'static str,
-    place: Place,
+    source: Source,
 }
 
 const LINES: [Line; 4] = [
     Line {
         job: "WAV files of 10 s to a dataset of mel spectrograms",
-        place: Place { record: "xeon-avx512-2c/dataset", row: "dataset/build wav to f16 hdf5", room: "dataset" },
+        source: Source { record: "xeon-avx512-2c/dataset", row: "dataset/build wav to f16 hdf5", room: "dataset" },
     },
     Line {
         job: "audio to SNAC tokens, 24 kHz",
-        place: Place { record: "nvidia-h200/snac-encode-cpu", row: "snac/encode clip 24 kHz 2t", room: "snac/encode" },
+        source: Source {
+            record: "nvidia-h200/snac-encode-cpu",
+            row: "snac/encode clip 24 kHz 2t",
+            room: "snac/encode",
+        },
     },
     Line {
         job: "SNAC tokens to audio, 24 kHz, 256 streams",
-        place: Place { record: "nvidia-h200/snac", row: "snac/256 streams", room: "snac" },
+        source: Source { record: "nvidia-h200/snac", row: "snac/256 streams", room: "snac" },
     },
     Line {
         job: "mel spectrograms, 16-bit samples to f16",
-        place: Place { record: "nvidia-h200/mel", row: "mel/1024-256-80 i16 to log f16, cuda", room: "mel" },
+        source: Source { record: "nvidia-h200/mel", row: "mel/1024-256-80 i16 to log f16, cuda", room: "mel" },
     },
 ];
 
 /// Shares below the table: the words that follow each.
-const SHARES: [(Place, &str); 3] = [
+const SHARES: [(Source, &str); 3] = [
     (
-        Place {
+        Source {
             record: "nvidia-h200/snac-encode-cpu",
             row: "snac/encode codes equal to a peer's 24 kHz",
             room: "snac/encode",
@@ -61,46 +70,55 @@ const SHARES: [(Place, &str); 3] = [
         "of the encoder's tokens equal those of every peer",
     ),
     (
-        Place { record: "nvidia-h200/serve", row: "serve/decode/24khz, 1000 streams, deadlines kept", room: "serve" },
+        Source { record: "nvidia-h200/serve", row: "serve/decode/24khz, 1000 streams, deadlines kept", room: "serve" },
         "of the frames of 1000 clients come from the server in time, on the H200",
     ),
     (
-        Place { record: "nvidia-h200/serve", row: "serve/decode/24khz, 2000 streams, deadlines kept", room: "serve" },
+        Source { record: "nvidia-h200/serve", row: "serve/decode/24khz, 2000 streams, deadlines kept", room: "serve" },
         "of those of 2000 clients",
     ),
 ];
 
-/// Writes the figures into the page.
+/// Writes the figures into their pages.
 pub fn write() -> Result<()> {
     let read = |path: &str| fs::read_to_string(tree::root().join(path)).with_context(|| path.to_string());
-    let page = fill(&read(PAGE)?, read)?;
-    fs::write(tree::root().join(PAGE), page).context(PAGE)
+    for page in PAGES {
+        fs::write(tree::root().join(page), fill(page, &read(page)?, read)?).context(page)?;
+    }
+    Ok(())
 }
 
-/// `page` with the figures of the records, which `read` gets by their paths in the repository.
-pub fn fill(page: &str, read: impl Fn(&str) -> Result<String>) -> Result<String> {
-    let missing = |marker: &str| format!("{PAGE} lacks the line `{}`", marker.trim_end());
-    let (before, rest) = page.split_once(BEGIN).with_context(|| missing(BEGIN))?;
+/// Returns the text of `page`, one of [`PAGES`], with the figures of the records, which `read` gets by their paths in
+/// the repository.
+pub fn fill(page: &str, text: &str, read: impl Fn(&str) -> Result<String>) -> Result<String> {
+    let missing = |marker: &str| format!("{page} lacks the line `{}`", marker.trim_end());
+    let (before, rest) = text.split_once(BEGIN).with_context(|| missing(BEGIN))?;
     let (_, after) = rest.split_once(END).with_context(|| missing(END))?;
-    let mut text = format!("{before}{BEGIN}\n{HEAD}");
+    let figures = if page == SIZING_PAGE { sizing::table(&read)? } else { figures(&read)? };
+    Ok(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
+}
+
+/// Returns the figures of [`PAGE`].
+fn figures(read: &impl Fn(&str) -> Result<String>) -> Result<String> {
+    let mut text = HEAD.to_owned();
     for line in &LINES {
-        text += &line.fill(&read)?;
+        text += &line.fill(read)?;
     }
     text += "\n";
-    for (place, words) in &SHARES {
-        let (record, row) = place.find(&read)?;
-        ensure!(row.unit == "%", "{}: `{}` is in {}, not in %", place.path(), place.row, row.unit);
-        text += &format!("- {} % {words}:\n  `{}`\n", share(row.median), place.command(&record));
+    for (source, words) in &SHARES {
+        let (record, row) = source.find(read)?;
+        ensure!(row.unit == "%", "{}: `{}` is in {}, not in %", source.path(), source.row, row.unit);
+        text += &format!("- {} % {words}:\n  `{}`\n", share(row.median), source.command(&record));
     }
-    Ok(format!("{text}\n{END}{after}"))
+    Ok(text)
 }
 
-impl Place {
+impl Source {
     fn path(&self) -> String {
         format!("bench/record/{}.json", self.record)
     }
 
-    /// The record and the row.
+    /// Returns the record and the row.
     fn find(&self, read: impl Fn(&str) -> Result<String>) -> Result<(Record, Row)> {
         let path = self.path();
         let record: Record = serde_json::from_str(&read(&path)?).with_context(|| path.clone())?;
@@ -112,7 +130,7 @@ impl Place {
         format!("melisma bench {} --device {}", self.room, device(record))
     }
 
-    /// `2 cores`, or the GPU that the record's folder is named after.
+    /// Returns `2 cores`, or the GPU that the record's folder is named after.
     fn machine(&self, record: &Record) -> Result<String> {
         if device(record) != "cpu" {
             let folder = self.record.split('/').next().unwrap_or_default();
@@ -125,8 +143,8 @@ impl Place {
 
 impl Line {
     fn fill(&self, read: impl Fn(&str) -> Result<String>) -> Result<String> {
-        let (record, row) = self.place.find(read)?;
-        let path = self.place.path();
+        let (record, row) = self.source.find(read)?;
+        let path = self.source.path();
         let mut peers: Vec<_> =
             row.peers.iter().filter_map(|peer| Some((&peer.name, peer.median, ratio(&row, peer.median)?))).collect();
         peers.sort_by(|a, b| a.2.total_cmp(&b.2));
@@ -136,21 +154,21 @@ impl Line {
         Ok(format!(
             "| {} | {} | {} {} | {} | {factor:.1} | `{}` |\n",
             self.job,
-            self.place.machine(&record)?,
+            self.source.machine(&record)?,
             number(row.median),
             if row.unit == "x" { "x realtime" } else { &row.unit },
             shown.join(", "),
-            self.place.command(&record),
+            self.source.command(&record),
         ))
     }
 }
 
-/// `cpu` or `cuda`.
+/// Returns `cpu` or `cuda`.
 fn device(record: &Record) -> &str {
     record.device.split(':').next().unwrap_or_default()
 }
 
-/// Three digits or more: `1.61`, `30.4`, `2,024`.
+/// Returns three digits or more: `1.61`, `30.4`, `2,024`.
 fn number(value: f64) -> String {
     let decimals = match value {
         ..9.995 => 2,
@@ -159,15 +177,16 @@ fn number(value: f64) -> String {
     };
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let grouped: String = whole
-        .char_indices()
-        .flat_map(|(at, digit)| [(at > 0 && (whole.len() - at) % 3 == 0).then_some(','), Some(digit)])
-        .flatten()
-        .collect();
-    grouped + rest
+    grouped(whole) + rest
 }
 
-/// Rounded down: only a share of 100 % is shown as such.
+/// Returns digits with commas between thousands.
+fn grouped(digits: &str) -> String {
+    let comma = |at: usize| (at > 0 && (digits.len() - at).is_multiple_of(3)).then_some(',');
+    digits.char_indices().flat_map(|(at, digit)| [comma(at), Some(digit)]).flatten().collect()
+}
+
+/// Rounds down: only a share of 100 % is shown as such.
 fn share(percent: f64) -> f64 {
     (percent * 100.0).floor() / 100.0
 }

@@ -8,7 +8,7 @@ use std::{fs, thread};
 /// Words of a model name that say nothing about speed.
 const NOISE: &[&str] = &["intel", "amd", "nvidia", "cpu", "processor", "with", "graphics"];
 
-/// The name for figures measured on `device` (`cpu`, `cuda:0`).
+/// Returns the name for figures measured on `device` (`cpu`, `cuda:0`).
 pub fn name(device: &str) -> String {
     if !device.starts_with("cuda") {
         return cpu();
@@ -41,7 +41,8 @@ fn cpu() -> String {
     format!("{model}-{isa}-{cores}c")
 }
 
-/// `Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz` becomes `xeon-platinum-8481c`.
+/// Returns the words of a model name that say something: from
+/// `Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz` remains `xeon-platinum-8481c`.
 fn slug(model: &str) -> String {
     let model = model.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let model = model.split('@').next().unwrap_or_default();

@@ -29,7 +29,7 @@ pub enum Build {
     New,
 }
 
-/// Every second round starts with the new build.
+/// Returns which build starts a round: every second round starts with the new build.
 pub fn order(round: usize) -> [Build; 2] {
     match round % 2 {
         0 => [Build::Old, Build::New],

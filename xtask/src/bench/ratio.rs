@@ -2,8 +2,8 @@
 
 use super::record::{Better, Row, direction};
 
-/// How many times better we are than a peer with this median: `None` if the figure has no better
-/// direction.
+/// Returns how many times better we are than a peer with this median: `None` if the figure has no
+/// better direction.
 pub fn ratio(row: &Row, peer: f64) -> Option<f64> {
     match direction(&row.unit)? {
         Better::Larger | Better::LargerShare => Some(row.median / peer),
@@ -22,13 +22,13 @@ pub struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// 1 means unchanged, 0.9 a loss of a tenth; a missing measurement counts as lost.
+    /// Returns 1 for unchanged, 0.9 for a loss of a tenth; a missing measurement counts as lost.
     pub fn factor(&self) -> f64 {
         self.now.map_or(0.0, |now| now / self.before)
     }
 }
 
-/// The ratios to every peer of `before`.
+/// Returns the ratios to every peer of `before`.
 pub fn changes<'a>(before: &'a [Row], now: &[Row]) -> Vec<Change<'a>> {
     let mut found = Vec::new();
     for old in before {

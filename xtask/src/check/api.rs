@@ -31,7 +31,7 @@ pub fn check() -> Result<usize> {
     Ok(found.len())
 }
 
-/// `fn pack::compress` for each link of the page to an item.
+/// Returns `fn pack::compress` for each link of the page to an item.
 fn items(page: &str) -> BTreeSet<String> {
     let links = page.split("<li><a href=\"").skip(1);
     let item = |link: &str| {
@@ -43,7 +43,7 @@ fn items(page: &str) -> BTreeSet<String> {
     links.filter_map(item).collect()
 }
 
-/// `+ fn pack::compress` for each that is new, `-` for each that is gone.
+/// Returns `+ fn pack::compress` for each that is new, `-` for each that is gone.
 fn changes(listed: &BTreeSet<String>, found: &BTreeSet<String>) -> Vec<String> {
     let gone = listed.difference(found).map(|item| format!("- {item}"));
     gone.chain(found.difference(listed).map(|item| format!("+ {item}"))).collect()

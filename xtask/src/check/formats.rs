@@ -1,5 +1,5 @@
 //! MP3 and Opus files, as independent decoders read them, and their fidelity beside LAME's and
-//! libopus'; speech at other speeds, as DNSMOS hears it.
+//! libopus'; Opus of libopus, as it and we decode it; speech at other speeds, as DNSMOS hears it.
 
 use super::outcome::Outcome;
 use crate::process::{find, run};
@@ -10,7 +10,11 @@ use std::process::Command;
 
 const PROGRAMS: &[&str] = &["espeak-ng", "ffmpeg", "lame", "mpg123", "opusdec", "opusenc"];
 const PACKAGES: &[&str] = &["numpy==2.4.6", "speechmos==0.0.1.1"];
-const SCRIPTS: &[(&str, &str)] = &[("speed.py", include_str!("speed.py")), ("formats.py", include_str!("formats.py"))];
+const SCRIPTS: &[(&str, &str)] = &[
+    ("speed.py", include_str!("speed.py")),
+    ("opus.py", include_str!("opus.py")),
+    ("formats.py", include_str!("formats.py")),
+];
 
 pub fn check() -> Result<Outcome> {
     let missing: Vec<&str> = PROGRAMS.iter().copied().filter(|name| find(name).is_none()).collect();

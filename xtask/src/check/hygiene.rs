@@ -2,6 +2,7 @@
 
 mod call;
 mod dependency;
+mod doc;
 mod figure;
 mod flag;
 mod golden;
@@ -9,6 +10,7 @@ mod import;
 mod include;
 mod link;
 mod map;
+mod name;
 mod origin;
 mod room;
 mod rust;
@@ -38,8 +40,10 @@ const RULES: &[Rule] = &[
     flag::problems,
     room::problems,
     map::problems,
+    name::problems,
     dependency::problems,
     call::problems,
+    doc::problems,
     safety::problems,
     golden::problems,
     link::problems,
@@ -82,7 +86,7 @@ impl File {
         self.path.rsplit_once('.').is_some_and(|(_, suffix)| suffixes.contains(&suffix))
     }
 
-    /// The lines, numbered from 1.
+    /// Returns the lines, numbered from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }

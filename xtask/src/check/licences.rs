@@ -70,7 +70,7 @@ struct Sources {
 }
 
 impl Rules {
-    /// The problem with a package of `cargo metadata`, if any.
+    /// Returns the problem with a package of `cargo metadata`, if any.
     fn problem(&self, package: &Value) -> Option<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let shown = format!("{name} {}", package["version"].as_str().unwrap_or_default());

@@ -128,7 +128,7 @@ fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result
         .collect())
 }
 
-/// The strings of `const OPTIONS: [&str; N] = ["...", ...]` in the launcher's source.
+/// Returns the strings of `const OPTIONS: [&str; N] = ["...", ...]` in the launcher's source.
 fn production_options(launcher: &str) -> Option<Vec<&str>> {
     let (_, rest) = launcher.split_once("const OPTIONS:")?;
     let (_, rest) = rest.split_once('=')?;
@@ -148,8 +148,8 @@ fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Resu
     Ok(map)
 }
 
-/// A file with the line `// variants: A, B` is compiled unchanged, with A defined, and with B
-/// defined.
+/// Adds variants: a file with the line `// variants: A, B` is compiled unchanged, with A defined, and with
+/// B defined.
 fn with_variants(sources: Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, text) in sources {

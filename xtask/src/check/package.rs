@@ -46,7 +46,8 @@ fn build(folder: &Path) -> Result<()> {
     let unpack = |name: &str| -> Result<PathBuf> {
         let stem = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
         let package = folder.join(format!("{stem}.crate"));
-        run(Command::new("tar").arg("-xzf").arg(&package).arg("-C").arg(&place))?;
+        // Packages have one time for all files: with it, cargo would not notice that they have changed.
+        run(Command::new("tar").arg("--touch").arg("-xzf").arg(&package).arg("-C").arg(&place))?;
         Ok(place.join(stem))
     };
     let library = unpack(LIBRARY)?;

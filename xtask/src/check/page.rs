@@ -50,7 +50,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// The inner error says what this machine lacks.
+    /// Prepares the copy; the inner error says what this machine lacks.
     fn prepare() -> Result<Result<Self, String>> {
         // Playwright wants the full path.
         let Some(chromium) = CHROMIUM.iter().find_map(|name| find(name)) else {

@@ -59,14 +59,14 @@ fn module(python: &Path, name: &str, folder: &Path) -> Command {
     command
 }
 
-/// The version of a Python, as in 3.11.
+/// Returns the version of a Python, as in 3.11.
 fn version(python: &Path) -> Result<String> {
     let text = output(Command::new(python).args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]))?;
     Ok(text.trim().to_owned())
 }
 
-/// The newest released Python that is installed beyond `version`, on the path or by pyenv, and its
-/// version.
+/// Returns the newest released Python that is installed beyond `version`, on the path or by pyenv,
+/// and its version.
 fn newest(version: &str) -> Option<(PathBuf, String)> {
     let own: u32 = version.split('.').nth(1)?.parse().ok()?;
     let folders = folders();
@@ -77,7 +77,7 @@ fn newest(version: &str) -> Option<(PathBuf, String)> {
     })
 }
 
-/// Where interpreters are: pyenv does not put all of its own on the path.
+/// Returns where interpreters are: pyenv does not put all of its own on the path.
 fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
     let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
@@ -87,7 +87,8 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The oldest Python that the package promises, where that is installed, else the shared one.
+/// Returns the oldest Python that the package promises, where that is installed, else the shared
+/// one.
 fn oldest() -> Result<PathBuf> {
     let version = promised()?;
     let shared = venv::python(PACKAGES)?;
@@ -103,7 +104,8 @@ fn oldest() -> Result<PathBuf> {
     Ok(shared)
 }
 
-/// The version in the package's `requires-python`. The native module is built for the same one.
+/// Returns the version in the package's `requires-python`. The native module is built for the same
+/// one.
 fn promised() -> Result<String> {
     let read = |path: &str| fs::read_to_string(tree::root().join(path)).with_context(|| path.to_owned());
     let (package, workspace) = (read("crates/melisma-py/pyproject.toml")?, read("Cargo.toml")?);
@@ -133,7 +135,7 @@ pub fn assemble() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The release wheel as users install it, with the packages that it is used with.
+/// Tests the release wheel as users install it, with the packages that it is used with.
 pub fn check_long() -> Result<Outcome> {
     let python = venv::python(LONG)?;
     let source = tree::root().join("crates/melisma-py");

@@ -1,6 +1,7 @@
-"""The clients of docs/protocol.md and OpenAI's own against `melisma serve`, and requests made from its OpenAPI document.
+"""The clients of docs/protocol.md and OpenAI's own against `melisma serve`, its files in
+other programs, and requests made from its OpenAPI document.
 
-Usage: serve.py MELISMA PROTOCOL.md FOLDER
+Usage: serve.py MELISMA PROTOCOL.md FOLDER PYTHON, which has the packages that read audio
 """
 
 import os
@@ -95,6 +96,8 @@ def run_requests(folder, url):
 
 def main():
     melisma, protocol, folder = (Path(path).resolve() for path in sys.argv[1:4])
+    # A venv's interpreter is a link that must stay one.
+    readers = Path(sys.argv[4]).absolute()
     (folder / "tokens.txt").write_text(tokens())
     decode = [melisma, "decode", folder / "tokens.txt", "-o", folder / "expected.wav", "--force", "--device", "cpu"]
     subprocess.run(decode, check=True)
@@ -106,6 +109,8 @@ def main():
         run_clients(protocol, folder, url, expected)
         refusal.run(url, KEY)
         speech.run(url, KEY, upstream, spoken, folder)
+        environment = {**os.environ, "MELISMA_API_KEY": KEY}
+        subprocess.run([readers, "-u", folder / "readers.py", url, folder], env=environment, check=True, timeout=600)
         run_requests(folder, url)
     finally:
         server.terminate()

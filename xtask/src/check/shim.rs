@@ -25,7 +25,7 @@ pub fn check() -> Result<Outcome> {
     Ok(Outcome::Counted(total.to_string()))
 }
 
-/// The cases that take too long for every check.
+/// Runs the cases that take too long for every check.
 pub fn check_long() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("no .cu files found".into())) };
     let mut total = Tally::default();
@@ -83,7 +83,7 @@ fn sources() -> PathBuf {
     tree::root().join("crates/melisma-kernels/shim")
 }
 
-/// The search path in `variable`, with `folder` prepended.
+/// Returns the search path in `variable`, with `folder` prepended.
 fn before(variable: &str, folder: &Path) -> OsString {
     let mut path = folder.as_os_str().to_owned();
     if let Some(rest) = env::var_os(variable).filter(|rest| !rest.is_empty()) {

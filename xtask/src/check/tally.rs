@@ -42,7 +42,8 @@ impl Tally {
         result.with_context(|| self.to_string())
     }
 
-    /// `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
+    /// Adds a line such as `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered
+    /// out; finished in 0.00s`.
     ///
     /// `SKIPPED: on_cuda::empty: no CUDA`, behind the name of a test if that runs alone
     fn add(&mut self, line: &str) {

@@ -1,7 +1,7 @@
 //! Every test of the workspace: the short ones in one step, the long ones in another.
 
 use super::outcome::Outcome;
-use super::tally::run_tests;
+use super::tally::{Tally, run_tests};
 use crate::process::cargo;
 use anyhow::Result;
 
@@ -9,8 +9,16 @@ pub fn check() -> Result<Outcome> {
     run_tests(&mut cargo(["test", "--workspace", "--no-fail-fast"]))
 }
 
+/// The tests whose streams must not be late run one after the other, because each takes the whole machine.
+const TIMED: &str = "serve_load::";
+
 pub fn check_long() -> Result<Outcome> {
-    run_tests(&mut cargo(["test", "--workspace", "--lib", "--tests", "--no-fail-fast", "--", "--ignored"]))
+    let test = ["test", "--workspace", "--lib", "--tests", "--no-fail-fast", "--", "--ignored"];
+    let mut total = Tally::default();
+    let most = total.run(cargo(test).args(["--skip", TIMED]));
+    let timed = total.run(cargo(test).args([TIMED, "--test-threads", "1"]));
+    most.and(timed)?;
+    Ok(Outcome::Counted(total.to_string()))
 }
 
 #[cfg(test)]
@@ -19,7 +27,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// The Rust files below the `tests` folders of the crates.
+    /// Returns the Rust files below the `tests` folders of the crates.
     fn sources() -> Vec<PathBuf> {
         let mut sources = tree::sources("rs").unwrap();
         sources.retain(|path| tree::shown(path).split('/').nth(2) == Some("tests"));

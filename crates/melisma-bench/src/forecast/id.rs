@@ -13,7 +13,8 @@ pub const PACK: &str = "pack.encode.bf16";
 /// GB/s of decoding packed bf16 weights.
 pub const UNPACK: &str = "pack.decode.bf16";
 
-/// The id of a row from any record. Rows of records without ids have it from what they were called.
+/// Returns the id of a row from any record. Rows of records without ids have it from what they were
+/// called.
 pub(super) fn of(row: &Row) -> Option<&str> {
     row.id.as_deref().or_else(|| older(&row.name, &row.unit))
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use melisma::{Error, Result};
+
 use super::{Demand, Work, id};
 use crate::record::direction;
 use crate::{Better, Record, Row};
-use melisma::{Error, Result};
 
 const MEASURE: &str = "run the bench of `dataset`, `snac/encode` or `pack` on that machine, and save its record";
 /// The audio that was measured: 16-bit mono samples at this rate.
@@ -92,11 +93,12 @@ impl Machine {
             input_bytes: input_bytes.unwrap_or((seconds * bytes_in) as u64),
             output_bytes,
             copies: 2,
-            figures: std::iter::once(rate).chain(merge).map(shown).collect(),
+            figures: std::iter::once(rate).chain(merge).map(row_text).collect(),
         })
     }
 
-    /// A file is encoded, then decoded and compared. The result is at most as large as the source.
+    /// Returns the demand of a file that is encoded, then decoded and compared. The result is at most as large
+    /// as the source.
     fn pack(&self, bytes: u64) -> Result<Demand> {
         let encode = self.best("packing bf16 weights", id::PACK)?;
         let decode = self.best("decoding bf16 weights", id::UNPACK)?;
@@ -106,11 +108,11 @@ impl Machine {
             input_bytes: bytes,
             output_bytes: bytes,
             copies: 1,
-            figures: [encode, decode].into_iter().map(shown).collect(),
+            figures: [encode, decode].into_iter().map(row_text).collect(),
         })
     }
 
-    /// The fastest row with this id.
+    /// Returns the fastest row with this id.
     fn best(&self, what: &str, id: &str) -> Result<&Row> {
         let rows = self.rows.iter().filter(|row| id::of(row) == Some(id));
         let found = rows.max_by(|a, b| a.median.total_cmp(&b.median));
@@ -120,7 +122,7 @@ impl Machine {
     }
 }
 
-fn shown(row: &Row) -> String {
+fn row_text(row: &Row) -> String {
     format!("{}: {:.4} {}", row.name, row.median, row.unit)
 }
 

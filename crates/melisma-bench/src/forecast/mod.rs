@@ -30,7 +30,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The name of the job.
+    /// Returns the name of the job.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mel(_) => "mel",
@@ -69,7 +69,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The limit in words.
+    /// Returns the limit in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Computing => "computing",
@@ -131,22 +131,22 @@ impl Forecast {
         Ok(on(low))
     }
 
-    /// Seconds from the first shard to the end of the merge.
+    /// Returns the seconds from the first shard to the end of the merge.
     pub fn seconds(&self) -> f64 {
         self.build_seconds + self.merge_seconds.unwrap_or(0.0)
     }
 
-    /// Bytes per second that one machine reads and writes while it builds.
+    /// Returns the bytes per second that one machine reads and writes while it builds.
     pub fn network_rate(&self) -> f64 {
         self.storage_rate() / self.machines as f64
     }
 
-    /// Bytes per second that all machines read and write together while they build.
+    /// Returns the bytes per second that all machines read and write together while they build.
     pub fn storage_rate(&self) -> f64 {
         self.input_bytes.saturating_add(self.output_bytes) as f64 / self.build_seconds.max(1e-9)
     }
 
-    /// Bytes that the storage must hold at once: inputs, shards and the merged result.
+    /// Returns the bytes that the storage must hold at once: inputs, shards and the merged result.
     pub fn storage_bytes(&self) -> u64 {
         self.input_bytes.saturating_add(self.output_bytes.saturating_mul(self.copies))
     }

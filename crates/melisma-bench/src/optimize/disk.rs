@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use crate::{Plan, Row, measure};
 use melisma::Result;
 use melisma::format::hash;
 use melisma::optimize::cache::{Built, Cache, Found, Options, Parts};
 use melisma::output::{self, failed};
+
+use crate::{Plan, Row, measure};
 
 const BYTES: usize = 512 << 20;
 
@@ -14,7 +15,7 @@ pub(super) fn rows(folder: &Path, threads: usize) -> Result<Vec<Row>> {
     Ok(vec![look_up(folder, threads)?, hashing(folder, threads)?])
 }
 
-/// A cache hit among a hundred entries whose files are empty, so that nothing is hashed.
+/// Measures a cache hit among a hundred entries whose files are empty, so that nothing is hashed.
 fn look_up(folder: &Path, threads: usize) -> Result<Row> {
     let cache = Cache::open(Some(&folder.join("many")), Options::new(u64::MAX).with_threads(threads));
     let parts = |index: usize| Parts::default().with("model", index).with("engine", "none");

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use super::worker;
-use crate::{Peer, Row};
 use melisma::config::precision::Format;
 use melisma::engine::ours::chain;
 use melisma::engine::{EngineName, rten};
@@ -14,6 +12,9 @@ use melisma::optimize::search::{Candidate, Chunk, EngineSettings, Spec, Task, co
 use melisma::output::{self, Existing};
 use melisma::{DType, Error, ErrorKind, Result};
 
+use super::worker;
+use crate::{Peer, Row};
+
 /// Latents of 60 s at 24 kHz.
 const LATENTS: usize = 60 * 24_000 / 512 + 1;
 const TOLERANCE: f64 = 1e-3;
@@ -22,7 +23,7 @@ pub(super) fn rows(folder: &Path, threads: usize) -> Result<Vec<Row>> {
     Ok(vec![minute(folder, threads)?, halves()?])
 }
 
-/// Peak memory of processes that decode a minute of audio.
+/// Measures the peak memory of processes that decode a minute of audio.
 fn minute(folder: &Path, threads: usize) -> Result<Row> {
     let model = folder.join("snac-decoder.onnx");
     output::write(&model, &snac_decoder(&Snac::SNAC_24KHZ, 1)?.to_bytes()?, Existing::Replace)?;
@@ -72,7 +73,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
     Ok(row)
 }
 
-/// The file size of a model in FP16.
+/// Measures the file size of a model in FP16.
 fn halves() -> Result<Row> {
     let mut model = whisper_encoder(1)?;
     let whole = model.to_bytes()?.len();

@@ -5,18 +5,18 @@
 use std::path::Path;
 use std::time::Instant;
 
-use melisma_kernels::device::cuda::Cuda;
-use melisma_kernels::rans::{Batch, Job, Lens, Segments};
-use melisma_kernels::{Buffer, Isa, Queue};
-
-use super::{Figures, PEERS, beside, check, speed};
-use crate::forecast::id;
-use crate::measure::of_times;
-use crate::{Measured, Peer, Place, Row, peer};
 use melisma::pack::{self, Decoder, Encoder, Header, Layout, Loader, Options, SEGMENT, TensorEntry};
 use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::{Budget, Error, Result};
+use melisma_kernels::device::cuda::Cuda;
+use melisma_kernels::rans::{Batch, Job, Lens, Segments};
+use melisma_kernels::{Buffer, Isa, Queue};
+
+use super::{Figures, PEERS, beside, check_equal, speed};
+use crate::forecast::id;
+use crate::measure::of_times;
+use crate::{BenchContext, Measured, Peer, Row, peer};
 
 /// A block of weights, repeated in memory up to a given size.
 const ROWS: u64 = 4096;
@@ -24,9 +24,9 @@ const COLS: u64 = 4096;
 /// Layers decoded in turn, so that none is still in a cache.
 const LAYERS: usize = 12;
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let Device::Cuda(cuda) = place.device else { return Err(Error::unsupported("this bench needs a GPU")) };
-    let bench = Bench { cuda, device: place.device, queue: place.device.queue(place.memory.budget())?, place };
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let Device::Cuda(cuda) = context.device else { return Err(Error::unsupported("this bench needs a GPU")) };
+    let bench = Bench { cuda, device: context.device, queue: context.device.queue(context.memory.budget())?, context };
     let mut rows = Vec::new();
     for (name, dtype, megabytes) in
         [("bf16", "BF16", 512), ("bf16", "BF16", 2048), ("f16", "F16", 512), ("f32", "F32", 512)]
@@ -66,7 +66,7 @@ impl Matrix {
         Ok(Self { entry, bytes })
     }
 
-    /// The jobs of its tiles, and their packed bytes.
+    /// Returns the jobs of its tiles, and their packed bytes.
     fn encode(&self, segment: Option<u32>) -> Result<(Vec<Job>, Vec<u8>)> {
         let layout = Layout::of(&self.entry, 512)?;
         let width = layout.split.width() as u64;
@@ -115,12 +115,12 @@ struct Bench<'a> {
     cuda: &'a Cuda,
     device: &'a Device,
     queue: Queue,
-    place: Place<'a>,
+    context: BenchContext<'a>,
 }
 
 impl Bench<'_> {
     fn buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::device(self.cuda, self.place.memory.budget(), len)
+        Buffer::device(self.cuda, self.context.memory.budget(), len)
     }
 
     fn decoding(&self, matrix: &Matrix, segment: Option<u32>, times: usize) -> Result<(Decoding, f64)> {
@@ -137,7 +137,7 @@ impl Bench<'_> {
             }));
         }
         let lens = Lens { packed: packed_len * times, out: out_len * times };
-        let batch = Batch::plan(self.device, self.place.memory.budget(), &jobs, lens)?;
+        let batch = Batch::plan(self.device, self.context.memory.budget(), &jobs, lens)?;
         let mut packed = self.buffer(packed_len * times)?;
         for index in 0..times {
             let to = packed.view_mut::<u8>()?.range(index * packed_len..(index + 1) * packed_len)?;
@@ -153,15 +153,15 @@ impl Bench<'_> {
         batch.run(&self.queue, packed.view()?, out.view_mut()?, status.view_mut()?)
     }
 
-    /// Every tile must decode without an error, and the last copy must equal the matrix.
+    /// Checks that every tile decodes without an error, and that the last copy equals the matrix.
     fn verify(&self, decoding: &Decoding, matrix: &Matrix) -> Result<()> {
         let mut words = vec![1i32; decoding.batch.len()];
         self.queue.copy(decoding.status.view()?, words[..].as_mut().into())?;
-        check(words.iter().all(|&word| word == 0), "a tile on the GPU")?;
+        check_equal(&words, &vec![0; words.len()], "a tile on the GPU")?;
         let mut found = vec![0u8; matrix.bytes.len()];
         let end = decoding.out.len();
         self.queue.copy(decoding.out.view::<u8>()?.range(end - found.len()..end)?, found[..].as_mut().into())?;
-        check(found == matrix.bytes, "a matrix on the GPU")
+        check_equal(&found, &matrix.bytes, "a matrix on the GPU")
     }
 
     fn time(&self, n: usize, mut work: impl FnMut(usize) -> Result<()>) -> Result<Measured> {
@@ -177,7 +177,7 @@ impl Bench<'_> {
         Ok(of_times(times))
     }
 
-    /// The rates of decoding and of a copy, and the size.
+    /// Measures the rates of decoding and of a copy, and the size.
     fn large(&self, name: &str, matrix: &Matrix, megabytes: usize, segment: Option<u32>) -> Result<Vec<Row>> {
         let times = (megabytes << 20).div_ceil(matrix.bytes.len());
         let (mut decoding, ratio) = self.decoding(matrix, segment, times)?;
@@ -213,7 +213,7 @@ impl Bench<'_> {
         peers
     }
 
-    /// One layer of 11 MB, a different one each time.
+    /// Measures the decoding of one layer of 11 MB, a different one each time.
     fn layer(&self, matrix: &Matrix, segment: Option<u32>) -> Result<Row> {
         let mut layers = Vec::new();
         for _ in 0..LAYERS {
@@ -226,8 +226,8 @@ impl Bench<'_> {
         Ok(Row { unit: "us".to_owned(), median: row.median * 1e6, ..row })
     }
 
-    /// The last step of the ladder: five layers decoded by all cores, then by the GPU in one
-    /// launch.
+    /// Measures the last step of the ladder: five layers decoded by all cores, then by the GPU in
+    /// one launch.
     fn ladder(&self, matrix: &Matrix) -> Result<Vec<Row>> {
         let threads = melisma_kernels::available_threads();
         let on_cores = speed::decode_on(threads, &file(std::iter::repeat_n(matrix, 5)))?;
@@ -246,7 +246,7 @@ impl Bench<'_> {
         Ok(vec![before, after, factor])
     }
 
-    /// A model of 1 GB in the page cache, packed and unpacked.
+    /// Measures the loading of a model of 1 GB from the page cache, packed and unpacked.
     fn load(&self) -> Result<Vec<Row>> {
         let folder = std::env::temp_dir();
         let paths = ["plain", "packed", "indexed"]
@@ -275,7 +275,7 @@ impl Bench<'_> {
         }
         let gigabytes = source.len() as f64 / 1e9;
         drop(source);
-        let mut loader = Loader::new(self.device, self.place.memory.budget())?;
+        let mut loader = Loader::new(self.device, self.context.memory.budget())?;
         let mut rows: Vec<Row> = Vec::new();
         for (path, name) in [(plain, "plain"), (packed, "packed"), (indexed, "packed with an index")] {
             let file = std::fs::File::open(path).map_err(|error| Error::io(path.display(), error))?;
@@ -286,7 +286,7 @@ impl Bench<'_> {
                 if round > 1 {
                     times.push(start.elapsed().as_secs_f64());
                 }
-                check(loaded.tensors().len() == N_TENSORS, "a loaded model")?;
+                check_equal(loaded.tensors().len(), N_TENSORS, "a loaded model")?;
             }
             let mut row = of_times(times).rate(&format!("pack/load 1 GB of bf16 {name} to cuda"), "GB/s", gigabytes);
             row.peers.extend(rows.first().map(|plain| Peer { name: "plain".to_owned(), median: plain.median }));
@@ -302,7 +302,7 @@ fn model() -> Result<Vec<u8>> {
     Ok(file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS)?, N_TENSORS)))
 }
 
-/// A safetensors file of `matrices`.
+/// Returns a safetensors file of `matrices`.
 fn file<'a>(matrices: impl Iterator<Item = &'a Matrix>) -> Vec<u8> {
     let (mut json, mut data) = (String::new(), Vec::new());
     for (index, Matrix { entry, bytes }) in matrices.enumerate() {

@@ -3,19 +3,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use melisma_kernels::Isa;
-
-use super::{check, packed};
-use crate::{Peer, Plan, Row, measure};
 use melisma::pack::{Archive, Decoder, Encoder, Header, Layout, Split, Tile};
 use melisma::random::Lcg64;
 use melisma::{Budget, Result};
+use melisma_kernels::Isa;
+
+use super::{check_equal, packed};
+use crate::{Peer, Plan, Row, measure};
 
 const ROWS: u64 = 2048;
 const COLS: u64 = 2816;
 const PLAN: Plan = Plan { warm_up: 1, least: 3, time: std::time::Duration::ZERO, most: 3 };
 
-/// Five files of one layer each, with approximately normal bf16 weights.
+/// Returns five files of one layer each, with approximately normal bf16 weights.
 pub(super) fn layers() -> Vec<Vec<u8>> {
     let len = 2 * ROWS * COLS;
     let json = format!(r#"{{"w":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[0,{len}]}}}}"#);
@@ -34,7 +34,7 @@ pub(super) fn layers() -> Vec<Vec<u8>> {
 
 /// The state that a step reuses from one tile to the next.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Kept {
+enum Reused {
     Nothing,
     Coder,
     Buffers,
@@ -57,23 +57,23 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
         }
     };
     let mut outcome = Ok(());
-    for (name, expected, kept, tile_size, cut) in [
-        ("1 an encoder per tile of 256", "", Kept::Nothing, 256, Cut::Squares),
-        ("2 reused", "10 to 50", Kept::Coder, 256, Cut::Squares),
-        ("3 tiles of 512", "2 to 5", Kept::Coder, 512, Cut::Squares),
-        ("4 tiles of 1024", "2 to 5 with 3", Kept::Coder, 1024, Cut::Squares),
-        ("5 preallocated, 512", "1.5 to 2", Kept::Buffers, 512, Cut::Squares),
-        ("6 batched", "2 to 3", Kept::Batch, 512, Cut::Squares),
-        ("7 contiguous", "1.2 to 1.5", Kept::Batch, 512, Cut::Runs),
+    for (name, expected, reused, tile_size, cut) in [
+        ("1 an encoder per tile of 256", "", Reused::Nothing, 256, Cut::Squares),
+        ("2 reused", "10 to 50", Reused::Coder, 256, Cut::Squares),
+        ("3 tiles of 512", "2 to 5", Reused::Coder, 512, Cut::Squares),
+        ("4 tiles of 1024", "2 to 5 with 3", Reused::Coder, 1024, Cut::Squares),
+        ("5 preallocated, 512", "1.5 to 2", Reused::Buffers, 512, Cut::Squares),
+        ("6 batched", "2 to 3", Reused::Batch, 512, Cut::Squares),
+        ("7 contiguous", "1.2 to 1.5", Reused::Batch, 512, Cut::Runs),
     ] {
-        let way = Way { kept, tile_size, cut };
+        let way = Way { reused, tile_size, cut };
         let seconds = measure(PLAN, || {
             outcome = layers.iter().try_for_each(|layer| round_trip(layer, way, &AtomicU64::new(0)));
         });
         step(name, expected, seconds);
     }
     outcome?;
-    let way = Way { kept: Kept::Batch, tile_size: 512, cut: Cut::Runs };
+    let way = Way { reused: Reused::Batch, tile_size: 512, cut: Cut::Runs };
     let mut outcome = Ok(());
     let all = measure(PLAN, || outcome = on_threads(layers, way, threads));
     outcome?;
@@ -83,7 +83,7 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Threads take the same tiles one at a time.
+/// Encodes on threads that take the same tiles one at a time.
 fn on_threads(layers: &[Vec<u8>], way: Way, threads: usize) -> Result<()> {
     let next: Vec<AtomicU64> = layers.iter().map(|_| AtomicU64::new(0)).collect();
     let share = || layers.iter().zip(&next).try_for_each(|(layer, next)| round_trip(layer, way, next));
@@ -93,7 +93,7 @@ fn on_threads(layers: &[Vec<u8>], way: Way, threads: usize) -> Result<()> {
     })
 }
 
-/// Whole files: packed with all hashes, verified, opened, checked and unpacked.
+/// Measures whole files: packed with all hashes, verified, opened, checked and unpacked.
 fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
     let mut outcome = Ok(());
     let seconds = measure(PLAN, || {
@@ -101,7 +101,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
             let packed = packed(layer, Some(512), threads)?;
             let mut out = Vec::with_capacity(layer.len());
             Archive::open(&packed, &Budget::unlimited())?.unpack(&mut out, threads, &|_| {})?;
-            check(out == *layer, "a layer")
+            check_equal(&out, layer, "a layer")
         });
     });
     outcome?;
@@ -112,7 +112,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
 /// How a step traverses a layer.
 #[derive(Clone, Copy)]
 struct Way {
-    kept: Kept,
+    reused: Reused,
     tile_size: u32,
     cut: Cut,
 }
@@ -127,7 +127,7 @@ enum Cut {
 
 /// Encodes and decodes the remaining tiles of a layer, taken from `next`.
 fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
-    let Way { kept, tile_size, cut } = way;
+    let Way { reused, tile_size, cut } = way;
     let header = Header::read(&layer)?;
     let data = &layer[header.len as usize..];
     let mut layout = Layout::of(&header.tensors[0], tile_size)?;
@@ -146,10 +146,10 @@ fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
         if number >= layout.n_tiles() {
             break;
         }
-        if kept == Kept::Nothing {
+        if reused == Reused::Nothing {
             (encoder, decoder) = (Encoder::new(isa), Decoder::new(isa));
         }
-        if kept <= Kept::Coder {
+        if reused <= Reused::Coder {
             (gathered, decoded) = (Vec::new(), Vec::new());
         }
         let [rows, cols] = layout.tile(number);
@@ -159,29 +159,29 @@ fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
             let at = (row * layout.cols + cols.start) as usize * width;
             gathered.extend_from_slice(&data[at..at + row_len]);
         }
-        if kept < Kept::Batch || done % 10 == 0 {
-            records = if kept <= Kept::Coder { Vec::new() } else { std::mem::take(&mut records) };
+        if reused < Reused::Batch || done % 10 == 0 {
+            records = if reused <= Reused::Coder { Vec::new() } else { std::mem::take(&mut records) };
             records.clear();
         }
         let start = records.len();
         let tile = encoder.encode(Split::BrainFloat16, number, &gathered, &mut records)?;
         decoded.resize(gathered.len(), 0);
         decoder.decode(Split::BrainFloat16, number, &tile, &records[start..], &mut decoded)?;
-        if kept <= Kept::Coder {
+        if reused <= Reused::Coder {
             tiles.push((tile, records.clone()));
         }
         done += 1;
     }
-    check(decoded == gathered, "a tile")
+    check_equal(&decoded, &gathered, "a tile")
 }
 
-/// Tiles, packed bytes and memory per worker for each tile size.
+/// Measures tiles, packed bytes and memory per worker for each tile size.
 fn tile_sizes(layer: &[u8]) -> Result<Vec<Row>> {
     let header = Header::read(&layer)?;
     let mut rows = Vec::new();
     for tile_size in melisma::pack::TILE_SIZES {
         let layout = Layout::of(&header.tensors[0], tile_size)?;
-        let way = Way { kept: Kept::Buffers, tile_size, cut: Cut::Squares };
+        let way = Way { reused: Reused::Buffers, tile_size, cut: Cut::Squares };
         let size = packed(layer, Some(tile_size), 1)?.len() as f64;
         let seconds = measure(PLAN, || drop(round_trip(layer, way, &AtomicU64::new(0))));
         let mut encoder = Encoder::new(Isa::best());

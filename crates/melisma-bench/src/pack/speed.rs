@@ -1,16 +1,19 @@
-//! Tiles encoded and decoded in memory, hash included, by one core and by two.
+//! Tiles encoded and decoded in memory, hash included, by one core and by several.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use melisma_kernels::Isa;
-
-use super::{Figures, beside, check};
-use crate::forecast::id;
-use crate::{Peer, Plan, Row, measure};
 use melisma::Result;
 use melisma::pack::{Decoder, Encoder, Header, Layout, Split, Tile};
+use melisma::runtime::device::available_threads;
+use melisma_kernels::Isa;
 
+use super::{Figures, beside, check_equal};
+use crate::forecast::id;
+use crate::{Peer, Plan, Row, measure};
+
+/// Numbers of threads beside one, where the machine has as many.
+const THREADS: [usize; 3] = [2, 4, 16];
 const PLAN: Plan = Plan { warm_up: 1, least: 5, time: Duration::from_millis(400), most: 200 };
 
 /// Tiles of a source as contiguous bytes, with their records.
@@ -49,7 +52,7 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// One thread's share: it takes tiles from `next` until none is left.
+    /// Encodes one thread's share: takes tiles from `next` until none is left.
     fn encode(&self, encoder: &mut Encoder, record: &mut Vec<u8>, next: &AtomicUsize) -> Result<()> {
         while let Some((number, bytes)) = take(next, &self.bytes) {
             record.clear();
@@ -72,7 +75,7 @@ fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
     Some((number, items.get(number)?))
 }
 
-/// Encoding and decoding by turns.
+/// Measures encoding and decoding by turns.
 pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<Row>> {
     let tiles = Tiles::of(source)?;
     let gigabytes = tiles.len as f64 / 1e9;
@@ -97,10 +100,12 @@ pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<R
         row.peers = beside(figures, "decode", 1.0);
         row.peers.push(memcpy.clone());
         rows.push(row);
-        check(out == tiles.bytes[tiles.bytes.len() - 1], name)?;
+        check_equal(&out, &tiles.bytes[tiles.bytes.len() - 1], name)?;
     }
     outcome?;
-    rows.extend(on_two(name, &tiles, gigabytes)?);
+    for threads in THREADS.into_iter().filter(|n| *n <= available_threads()) {
+        rows.extend(on_threads(threads, name, &tiles, gigabytes)?);
+    }
     if tiles.split != Split::BrainFloat16 {
         return Ok(rows);
     }
@@ -115,36 +120,36 @@ pub(super) fn decode_on(threads: usize, source: &[u8]) -> Result<crate::Measured
     let mut outcome = Ok(());
     let decoded = measure(PLAN, || {
         let next = AtomicUsize::new(0);
-        outcome = both(&mut decoders, |(decoder, bytes)| tiles.decode(decoder, bytes, &next));
+        outcome = share(&mut decoders, |(decoder, bytes)| tiles.decode(decoder, bytes, &next));
     });
     outcome.map(|()| decoded)
 }
 
-/// Two threads, as many as the recording machine has.
-fn on_two(name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
+/// Encodes and decodes with the best instruction set.
+fn on_threads(threads: usize, name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
     let isa = Isa::best();
-    let mut coders: Vec<_> = (0..2).map(|_| (Encoder::new(isa), Decoder::new(isa), Vec::new())).collect();
+    let mut coders: Vec<_> = (0..threads).map(|_| (Encoder::new(isa), Decoder::new(isa), Vec::new())).collect();
     let mut outcome = Ok(());
     let encoded = measure(PLAN, || {
         let next = AtomicUsize::new(0);
-        outcome = both(&mut coders, |(encoder, _, bytes)| tiles.encode(encoder, bytes, &next));
+        outcome = share(&mut coders, |(encoder, _, bytes)| tiles.encode(encoder, bytes, &next));
     });
     outcome?;
     let mut outcome = Ok(());
     let decoded = measure(PLAN, || {
         let next = AtomicUsize::new(0);
-        outcome = both(&mut coders, |(_, decoder, bytes)| tiles.decode(decoder, bytes, &next));
+        outcome = share(&mut coders, |(_, decoder, bytes)| tiles.decode(decoder, bytes, &next));
     });
     outcome?;
     let level = isa.level().name();
     Ok(vec![
-        encoded.rate(&format!("pack/encode {name} {level} 2t"), "GB/s", gigabytes),
-        decoded.rate(&format!("pack/decode {name} {level} 2t"), "GB/s", gigabytes),
+        encoded.rate(&format!("pack/encode {name} {level} {threads}t"), "GB/s", gigabytes),
+        decoded.rate(&format!("pack/decode {name} {level} {threads}t"), "GB/s", gigabytes),
     ])
 }
 
 /// Runs the same work on one thread per coder.
-fn both<T: Send>(coders: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
+fn share<T: Send>(coders: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = coders.iter_mut().map(|coder| scope.spawn(|| work(coder))).collect();
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))

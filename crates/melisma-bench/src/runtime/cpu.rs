@@ -2,27 +2,27 @@
 
 use std::hint::black_box;
 
+use melisma::{Error, ErrorKind, Result};
 use melisma_kernels::device::ceiling;
 use melisma_kernels::matmul::{Chunk, Matmul};
 use melisma_kernels::{Budget, Cpu, Device, Space, convert};
 
 use super::noise;
 use crate::record::quantile;
-use crate::{Measured, Peer, Place, Plan, Row, measure};
-use melisma::{Error, ErrorKind, Result};
+use crate::{BenchContext, Measured, Peer, Plan, Row, measure};
 
 /// Elements per conversion: outputs are larger than any cache.
 const CONVERTED: usize = 64 << 20;
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let Device::Cpu(cpu) = place.device else { return Ok(Vec::new()) };
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = context.device else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
     for threads in [1, 2] {
         let cpu = Cpu { threads, ..*cpu };
         for (m, k, n) in [(1024, 1024, 1024), (1024, 1024, 32), (1024, 32, 1024)] {
             rows.push(matmul(cpu, Matmul::new(m, k, n))?);
         }
-        let _counted = place.memory.reserve(Space::Host, 8 * CONVERTED as u64)?;
+        let _counted = context.memory.reserve(Space::Host, 8 * CONVERTED as u64)?;
         rows.extend(conversions(cpu)?);
     }
     rows.push(chunked(*cpu)?);
@@ -77,8 +77,8 @@ fn conversions(cpu: Cpu) -> Result<Vec<Row>> {
     Ok(vec![row(to_half, "f32 to f16"), row(to_float, "i16 to f32")])
 }
 
-/// A product whose working set must fit in a quarter of its matrices, beside the same product
-/// without a limit.
+/// Measures a product whose working set must fit in a quarter of its matrices, beside the same
+/// product without a limit.
 fn chunked(cpu: Cpu) -> Result<Row> {
     let device = Device::Cpu(cpu);
     let shape = Matmul::new(65_536, 512, 512);

@@ -3,22 +3,22 @@
 use std::time::Instant;
 
 use half::{bf16, f16};
+use melisma::{Error, Result};
 use melisma_kernels::matmul::{self, Matmul, Scalar};
 use melisma_kernels::{Budget, Buffer, DType, Device, Graph, Queue, Tensor, convert};
 
 use super::noise;
 use crate::measure::of_times;
-use crate::{Measured, Peer, Place, Row};
-use melisma::{Error, Result};
+use crate::{BenchContext, Measured, Peer, Row};
 
 const COPIED: usize = 256 << 20;
 const CONVERTED: usize = 64 << 20;
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let bench = Bench {
-        device: place.device,
-        queue: place.device.queue(place.memory.budget())?,
-        budget: place.memory.budget(),
+        device: context.device,
+        queue: context.device.queue(context.memory.budget())?,
+        budget: context.memory.budget(),
     };
     let mut rows = bench.copies()?;
     rows.push(bench.overlap()?);
@@ -40,7 +40,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Seconds on the device.
+    /// Measures seconds on the device.
     fn time(&self, mut work: impl FnMut(&Queue) -> Result<()>) -> Result<Measured> {
         (0..5).try_for_each(|_| work(&self.queue))?;
         let mut times = Vec::new();
@@ -77,8 +77,8 @@ impl Bench<'_> {
         ])
     }
 
-    /// The share of a copy's time that overlaps with a product of at least the same duration, on
-    /// two queues.
+    /// Measures the share of a copy's time that overlaps with a product of at least the same
+    /// duration, on two queues.
     fn overlap(&self) -> Result<Row> {
         let Device::Cuda(cuda) = self.device else { return Err(Error::unsupported("copies need a GPU")) };
         let shape = Matmul::new(8192, 8192, 8192);
@@ -139,7 +139,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// Sixty small kernels in one graph, timed on the host from launch to end.
+    /// Measures sixty small kernels in one graph, timed on the host from launch to end.
     fn graph(&self) -> Result<Row> {
         let len = 4096;
         let small = Small {

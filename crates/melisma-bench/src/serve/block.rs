@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Error, Result};
 use melisma::ErrorKind;
+
+use super::{Error, Result};
 
 /// Bytes of the header of a binary message.
 pub(super) const HEAD_BYTES: usize = 16;
@@ -18,7 +19,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The header of a binary message.
+    /// Returns the header of a binary message.
     ///
     /// # Errors
     /// It is too short.
@@ -31,7 +32,7 @@ impl Block {
         Ok(Self { at, position: u64::from(b) << 32 | u64::from(a), n_samples, flags })
     }
 
-    /// Whether the server says that samples are missing before it.
+    /// Returns whether the server says that samples are missing before it.
     pub(super) fn has_gap(&self) -> bool {
         self.flags & 1 != 0
     }

@@ -4,14 +4,14 @@ use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use melisma::ErrorKind;
+use melisma_server::websocket::{End, Incoming, Message, Writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Chain};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{sleep_until, timeout};
 
 use super::{Error, Result};
-use melisma::ErrorKind;
-use melisma_server::websocket::{End, Incoming, Message, Writer};
 
 /// The longest message of the server.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -55,7 +55,7 @@ pub(super) async fn open(address: SocketAddr, path: &str) -> Result<Answer> {
     }
 }
 
-/// The connection, the answer's head, and what came with it.
+/// Returns the connection, the answer's head, and what came with it.
 async fn ask(address: SocketAddr, path: &str) -> io::Result<(TcpStream, String, Vec<u8>)> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -77,7 +77,7 @@ async fn ask(address: SocketAddr, path: &str) -> io::Result<(TcpStream, String, 
 }
 
 impl MessageReader {
-    /// The next message and when it arrived.
+    /// Returns the next message and when it arrived.
     pub(super) async fn next(&mut self) -> Result<(Instant, Message)> {
         let silent = Err(End::Lost(io::ErrorKind::TimedOut.into()));
         let heard = timeout(SILENCE, self.incoming.next()).await.unwrap_or(silent);
@@ -88,7 +88,7 @@ impl MessageReader {
     }
 }
 
-/// A message as a client sends it.
+/// Returns a message as a client sends it.
 pub(super) fn frame(message: &Message) -> Vec<u8> {
     message.frame(Some(MASK))
 }

@@ -18,7 +18,7 @@ use super::report::Report;
 use super::script::{Script, Split};
 use super::stream::Refused;
 use super::subject::Subject;
-use super::{Peer, Place, Result, Row, clients, live_time};
+use super::{BenchContext, Peer, Result, Row, clients, live_time};
 
 const N_IDLE: u32 = 1000;
 const N_SLOW: u32 = 1000;
@@ -29,11 +29,11 @@ const PACE: Duration = Duration::from_secs(1);
 const SPREAD: Duration = Duration::from_secs(2);
 const HEAD: &[u8] = b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\nx-padding: ";
 
-/// The 99th percentile of live streams with all these connections, beside that without.
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+/// Measures the 99th percentile of live streams with all these connections, beside that without.
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let (runtime, subject) = (clients()?, Subject::builtin()?);
-    let script = Arc::new(Script::new(&subject, place, Split::Token, live_time()?)?);
-    let host = Host::start(place, &subject.source)?;
+    let script = Arc::new(Script::new(&subject, context, Split::Token, live_time()?)?);
+    let host = Host::start(context, &subject.source)?;
     let streams = || load(&runtime, &host, &script, Load { n_clients: N_STREAMS, refused: Refused::Leaves });
     let alone = Report::new(&script, &streams()?);
     let crowd = Crowd::gather(&runtime, host.address);
@@ -43,7 +43,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let peers = vec![Peer { name: "alone".to_owned(), median: 1e3 * alone.p99() }];
     let n = beside.latencies.len() as u64;
     let p99 = Row { n, peers, ..Row::single(format!("{name}, p99"), "ms", 1e3 * beside.p99()) };
-    Ok(vec![p99, beside.accepted(&name), beside.kept(&name)])
+    Ok(vec![p99, beside.accepted(&name), beside.deadlines_kept(&name)])
 }
 
 /// Connections that are opened again whenever the server closes them, until this is dropped.

@@ -11,40 +11,40 @@ use super::report::Report;
 use super::script::{Script, Split};
 use super::stream::{Outcome, Plan, Refused, play};
 use super::subject::Subject;
-use super::{Device, Error, Place, Result, Row, client_counts, clients, live_time};
+use super::{BenchContext, Device, Error, Result, Row, client_counts, clients, live_time};
 
 /// The time between two clients that connect.
 const SPACING: Duration = Duration::from_millis(2);
 /// From the last connection to the first token.
 const SETTLE: Duration = Duration::from_millis(200);
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let full_size = || Subject::full_size(place.device);
-    match place.device {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let full_size = || Subject::full_size(context.device);
+    match context.device {
         Device::Cpu(_) => {
-            let mut rows = builtin_rows(place)?;
-            rows.extend(model_rows(place, &full_size()?, Split::Token, &[1, 4])?);
+            let mut rows = builtin_rows(context)?;
+            rows.extend(model_rows(context, &full_size()?, Split::Token, &[1, 4])?);
             Ok(rows)
         }
         Device::Cuda(_) => {
             let subject = full_size()?;
-            let mut rows = model_rows(place, &subject, Split::Token, &[500, 1000, 2000])?;
-            rows.extend(model_rows(place, &subject, Split::Frame, &[2000])?);
+            let mut rows = model_rows(context, &subject, Split::Token, &[500, 1000, 2000])?;
+            rows.extend(model_rows(context, &subject, Split::Frame, &[2000])?);
             Ok(rows)
         }
     }
 }
 
-/// The built-in model alone.
-pub(super) fn builtin_rows(place: Place<'_>) -> Result<Vec<Row>> {
-    model_rows(place, &Subject::builtin()?, Split::Token, &[1, 4, 32])
+/// Measures the built-in model alone.
+pub(super) fn builtin_rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    model_rows(context, &Subject::builtin()?, Split::Token, &[1, 4, 32])
 }
 
-fn model_rows(place: Place<'_>, subject: &Subject, split: Split, counts: &[u32]) -> Result<Vec<Row>> {
+fn model_rows(context: BenchContext<'_>, subject: &Subject, split: Split, counts: &[u32]) -> Result<Vec<Row>> {
     let runtime = clients()?;
-    let script = Arc::new(Script::new(subject, place, split, live_time()?)?);
-    let floor = floor(&runtime, place, subject, &script)?;
-    let host = Host::start(place, &subject.source)?;
+    let script = Arc::new(Script::new(subject, context, split, live_time()?)?);
+    let floor = floor(&runtime, context, subject, &script)?;
+    let host = Host::start(context, &subject.source)?;
     let suffix = match split {
         Split::Token => "",
         Split::Frame => " of whole frames",
@@ -68,7 +68,7 @@ pub(super) struct Load {
     pub(super) refused: Refused,
 }
 
-/// Clients that connect one after the other, and then speak with phases spread evenly over a frame.
+/// Connects clients one after the other, which then speak with phases spread evenly over a frame.
 pub(super) fn load(runtime: &Runtime, host: &Host, script: &Arc<Script>, load: Load) -> Result<Vec<Outcome>> {
     let begin = Instant::now();
     let ready = begin + SPACING * load.n_clients + SETTLE;

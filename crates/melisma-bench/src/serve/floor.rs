@@ -9,27 +9,27 @@
 use std::io;
 use std::time::Instant;
 
+use melisma::snac::Noise;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 use super::script::Script;
 use super::subject::Subject;
-use super::{Error, Place, Result, codes, of_times};
-use melisma::snac::Noise;
+use super::{BenchContext, Error, Result, codes, of_times};
 
 const N_STEPS: usize = 50;
 const N_TRIPS: usize = 200;
 
-/// Seconds.
-pub(super) fn floor(runtime: &Runtime, place: Place<'_>, subject: &Subject, script: &Script) -> Result<f64> {
+/// Measures the floor in seconds.
+pub(super) fn floor(runtime: &Runtime, context: BenchContext<'_>, subject: &Subject, script: &Script) -> Result<f64> {
     let trip = runtime.block_on(trip(script)).map_err(|error| Error::io("the round trip", error))?;
-    Ok(step(place, subject)? + trip)
+    Ok(step(context, subject)? + trip)
 }
 
-/// The median of a stream's steps.
-fn step(place: Place<'_>, subject: &Subject) -> Result<f64> {
-    let mut engine = subject.engine(place)?;
+/// Returns the median of a stream's steps.
+fn step(context: BenchContext<'_>, subject: &Subject) -> Result<f64> {
+    let mut engine = subject.engine(context)?;
     let one = codes(subject.model.config(), 1)?;
     let stream = engine.open(Noise::default())?;
     let mut times = Vec::with_capacity(N_STEPS);
@@ -41,7 +41,7 @@ fn step(place: Place<'_>, subject: &Subject) -> Result<f64> {
     Ok(of_times(times).median)
 }
 
-/// The median time from a token's message to as many bytes as its audio has.
+/// Returns the median time from a token's message to as many bytes as its audio has.
 async fn trip(script: &Script) -> io::Result<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut here = TcpStream::connect(listener.local_addr()?).await?;

@@ -6,12 +6,12 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use super::{Device, Error, Place, Result, Row};
 use melisma::ErrorKind;
 use melisma::lock::Mutex;
 use melisma::runtime::machine::resident_bytes_of;
+use serde_json::Value;
+
+use super::{BenchContext, Device, Error, Result, Row};
 
 /// How long it may take to load and measure a model, and to compile its kernels on a GPU.
 const READY: Duration = Duration::from_secs(300);
@@ -19,11 +19,13 @@ const READY: Duration = Duration::from_secs(300);
 const TICKS_PER_SECOND: f64 = 100.0;
 const POLL: Duration = Duration::from_millis(20);
 /// Settings of a user's own server.
-const FOREIGN: [&str; 6] = [
+const FOREIGN: [&str; 8] = [
     "MELISMA_API_KEY",
     "MELISMA_API_KEY_FILE",
     "MELISMA_HOST",
     "MELISMA_MAX_STREAMS",
+    "MELISMA_SERVE_QUEUE",
+    "MELISMA_SERVE_STREAMS",
     "MELISMA_UPSTREAM",
     "MELISMA_UPSTREAM_KEY_FILE",
 ];
@@ -37,21 +39,27 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Starts a server of `model` on the device to measure, and waits until it is ready.
-    pub(super) fn start(place: Place<'_>, model: &str) -> Result<Self> {
-        Self::launch(place, &["--model", model])
+    /// Starts a server of `model` on the device to measure, and waits until it is ready. It has no queue, so that
+    /// clients are served or refused at once.
+    pub(super) fn start(context: BenchContext<'_>, model: &str) -> Result<Self> {
+        Self::launch(context, &["--model", model, "--queue", "0s"])
     }
 
-    /// As [`Host::start`], with the language model at `upstream`.
-    pub(super) fn speaking(place: Place<'_>, model: &str, upstream: &str) -> Result<Self> {
-        Self::launch(place, &["--model", model, "--upstream", upstream])
+    /// Works like [`Host::start`], with the language model at `upstream`.
+    pub(super) fn speaking(context: BenchContext<'_>, model: &str, upstream: &str) -> Result<Self> {
+        Self::launch(context, &["--model", model, "--queue", "0s", "--upstream", upstream])
     }
 
-    fn launch(place: Place<'_>, args: &[&str]) -> Result<Self> {
+    /// Works like [`Host::speaking`], with a queue of `queue_s` seconds.
+    pub(super) fn queueing(context: BenchContext<'_>, model: &str, upstream: &str, queue_s: u64) -> Result<Self> {
+        Self::launch(context, &["--model", model, "--queue", &format!("{queue_s}s"), "--upstream", upstream])
+    }
+
+    fn launch(context: BenchContext<'_>, args: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--port", "0", "--device", &place.device.to_string()]).args(args);
-        if let Device::Cpu(cpu) = place.device {
+        command.args(["serve", "--port", "0", "--device", &context.device.to_string()]).args(args);
+        if let Device::Cpu(cpu) = context.device {
             command.args(["--threads", &cpu.threads.to_string()]);
         }
         for name in FOREIGN {
@@ -91,14 +99,19 @@ impl Host {
         }
     }
 
-    /// The streams that it admits.
+    /// Returns the streams that it admits.
     pub(super) fn capacity(&self) -> Result<usize> {
         let (_, status) = self.get("/v1/status")?;
         let n_streams = status["capacity_streams"].as_u64();
         n_streams.map(|n| n as usize).ok_or_else(|| failed("the status has no capacity"))
     }
 
-    /// Its physical memory at this moment.
+    /// Returns its report of how it measured the streams that it keeps up with.
+    pub(super) fn measured(&self) -> Result<Value> {
+        Ok(self.get("/v1/status")?.1["capacity"].take())
+    }
+
+    /// Returns its physical memory at this moment.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
         resident_bytes_of(self.child.id()).ok_or_else(|| Error::unsupported("this system does not tell memory"))
     }
@@ -137,7 +150,8 @@ impl Drop for Host {
     }
 }
 
-/// User and system time in the text of `/proc/ID/stat`. The name before them may contain spaces.
+/// Returns user and system time in the text of `/proc/ID/stat`. The name before them may contain
+/// spaces.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();

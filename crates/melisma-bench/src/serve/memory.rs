@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use melisma::ErrorKind;
+use melisma::snac::tokens::to_orpheus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -12,9 +14,7 @@ use tokio::time::sleep;
 
 use super::host::Host;
 use super::subject::Subject;
-use super::{Error, Peer, Place, Result, Row, clients, codes, setting};
-use melisma::ErrorKind;
-use melisma::snac::tokens::to_orpheus;
+use super::{BenchContext, Error, Peer, Result, Row, clients, codes, setting};
 
 const FEW: u64 = 1000;
 const MANY: u64 = 10_000;
@@ -27,10 +27,10 @@ const RETRY: Duration = Duration::from_millis(5);
 /// Connections end and buffers return before the memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let n_many = setting("MELISMA_BENCH_REQUESTS", FEW + 1..=1_000_000)?.unwrap_or(MANY);
     let (runtime, subject) = (clients()?, Subject::builtin()?);
-    let host = Host::start(place, &subject.source)?;
+    let host = Host::start(context, &subject.source)?;
     let tokens = to_orpheus(&subject.model, &codes(subject.model.config(), N_FRAMES)?)?;
     let requests = Arc::new(requests(host.address, &tokens));
     let mebibytes = |n_requests: u64| {
@@ -44,7 +44,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(vec![Row { peers: vec![Peer { name: format!("after {FEW}"), median: few }], ..row }])
 }
 
-/// A request of each kind, with the status that it must get.
+/// Returns a request of each kind, with the status that it must get.
 fn requests(address: SocketAddr, tokens: &str) -> [(Vec<u8>, u16); 4] {
     let request = |line: &str, body: &str| {
         let len = body.len();
@@ -90,7 +90,7 @@ fn send(runtime: &Runtime, address: SocketAddr, requests: &Arc<[(Vec<u8>, u16); 
     Ok(())
 }
 
-/// The status of the answer.
+/// Returns the status of the answer.
 async fn ask(address: SocketAddr, request: &[u8]) -> io::Result<u16> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request).await?;

@@ -9,30 +9,30 @@ use super::report::Report;
 use super::script::{Script, Split};
 use super::stream::Refused;
 use super::subject::Subject;
-use super::{Device, Place, Result, Row, clients, live_time, quantiles};
+use super::{BenchContext, Device, Result, Row, clients, live_time, quantiles};
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let mut rows = model_rows(place, &Subject::full_size(place.device)?)?;
-    if let Device::Cpu(_) = place.device {
-        rows.extend(builtin_rows(place)?);
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let mut rows = model_rows(context, &Subject::full_size(context.device)?)?;
+    if let Device::Cpu(_) = context.device {
+        rows.extend(builtin_rows(context)?);
     }
     Ok(rows)
 }
 
-/// The built-in model alone.
-pub(super) fn builtin_rows(place: Place<'_>) -> Result<Vec<Row>> {
-    model_rows(place, &Subject::builtin()?)
+/// Measures the built-in model alone.
+pub(super) fn builtin_rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    model_rows(context, &Subject::builtin()?)
 }
 
-fn model_rows(place: Place<'_>, subject: &Subject) -> Result<Vec<Row>> {
+fn model_rows(context: BenchContext<'_>, subject: &Subject) -> Result<Vec<Row>> {
     let runtime = clients()?;
-    let script = Arc::new(Script::new(subject, place, Split::Token, live_time()?)?);
-    let host = Host::start(place, &subject.source)?;
+    let script = Arc::new(Script::new(subject, context, Split::Token, live_time()?)?);
+    let host = Host::start(context, &subject.source)?;
     let n_clients = 2 * host.capacity()? as u32;
     let outcomes = load(&runtime, &host, &script, Load { n_clients, refused: Refused::ComesBack })?;
     let report = Report::new(&script, &outcomes);
     let name = format!("serve/overload/{}", subject.label);
-    let mut rows = vec![report.accepted(&name), report.kept(&name)];
+    let mut rows = vec![report.accepted(&name), report.deadlines_kept(&name)];
     rows.extend(quantiles(&name, &report.latencies, &[("p50", 0.5), ("p99", 0.99)]));
     let refused = format!("{name}, refusal");
     rows.extend(quantiles(&refused, &report.refusals, &[("p50", 0.5), ("p99", 0.99), ("max", 1.0)]));

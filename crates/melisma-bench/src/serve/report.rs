@@ -43,7 +43,7 @@ impl Report {
             self.n_blocks += 1;
             let plays = first.at + BUFFER + script.time_of(block.position);
             self.n_in_time += usize::from(block.at <= plays && !block.has_gap());
-            let latency = (block.at - outcome.sent[script.needed(block)]).as_secs_f64();
+            let latency = (block.at - outcome.sent[script.last_frame_of(block)]).as_secs_f64();
             // The tokens of the last two blocks come together, but the last one is due a frame later, as the
             // server schedules it.
             let n_periods = if block.is_last() { 2 } else { 1 };
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Latency, jitter, time to first audio, audio that came in time, and accepted clients.
+    /// Returns the latency, jitter, time to first audio, audio that came in time, and accepted clients.
     pub(super) fn rows(&self, name: &str, floor: f64) -> Vec<Row> {
         let mut rows = vec![self.accepted(name)];
         if self.latencies.is_empty() {
@@ -72,12 +72,13 @@ impl Report {
         }
         let first = of_times(self.first_audio.clone()).seconds(&format!("{name}, first audio"));
         rows.push(Row { unit: "ms".to_owned(), median: 1e3 * first.median, ..first });
-        rows.extend([self.kept(name), self.share(name, "in time for a player", self.n_in_time)]);
+        rows.extend([self.deadlines_kept(name), self.share(name, "in time for a player", self.n_in_time)]);
         rows
     }
 
-    /// Blocks that arrived within a frame's time, and last blocks within that of two frames.
-    pub(super) fn kept(&self, name: &str) -> Row {
+    /// Counts blocks that arrived within a frame's time, and last blocks within that of two
+    /// frames.
+    pub(super) fn deadlines_kept(&self, name: &str) -> Row {
         self.share(name, "deadlines kept", self.n_kept)
     }
 
@@ -91,13 +92,13 @@ impl Report {
         Row { n: self.n_blocks as u64, ..Row::single(format!("{name}, {what}"), "%", share) }
     }
 
-    /// The latency that one block in a hundred exceeds, in seconds.
+    /// Returns the latency that one block in a hundred exceeds, in seconds.
     pub(super) fn p99(&self) -> f64 {
         if self.latencies.is_empty() { 0.0 } else { quantile(&self.latencies, 0.99) }
     }
 }
 
-/// The row beside the least time that its work could take, in seconds.
+/// Returns the row beside the least time that its work could take, in seconds.
 fn beside_floor(mut row: Row, floor: f64) -> Row {
     row.peers.push(Peer { name: "one step and a round trip".to_owned(), median: 1e3 * floor });
     row

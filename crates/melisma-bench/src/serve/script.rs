@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::block::Block;
-use super::client::frame;
-use super::subject::Subject;
-use super::{Error, Place, Result, codes, frame_time};
 use melisma::ErrorKind;
 use melisma::audio::{Clip, wav};
 use melisma::snac::tokens::Text;
 use melisma::snac::{Codes, Frames, Noise};
 use melisma_server::websocket::Message;
+
+use super::block::Block;
+use super::client::frame;
+use super::subject::Subject;
+use super::{BenchContext, Error, Result, codes, frame_time};
 
 /// The frames that are repeated.
 const CYCLE: usize = 16;
@@ -43,8 +44,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Tokens for `time`.
-    pub(super) fn new(subject: &Subject, place: Place<'_>, split: Split, time: Duration) -> Result<Self> {
+    /// Prepares tokens for `time`.
+    pub(super) fn new(subject: &Subject, context: BenchContext<'_>, split: Split, time: Duration) -> Result<Self> {
         let config = subject.model.config();
         let period = frame_time(config);
         let cycle = codes(config, CYCLE)?;
@@ -54,7 +55,7 @@ impl Script {
             Split::Token => text.split_inclusive('>').filter(|token| token.ends_with('>')).map(message).collect(),
         };
         let frames = cycle.frames().chunks(1).map(|one| split(Text::Orpheus.lines(one))).collect();
-        let mut engine = subject.engine(place)?;
+        let mut engine = subject.engine(context)?;
         let lag = engine.lag();
         let n_frames = (time.as_secs_f64() / period.as_secs_f64()).ceil() as usize;
         let mut checked = Codes::empty(config);
@@ -77,29 +78,29 @@ impl Script {
         })
     }
 
-    /// The messages of frame `index`.
+    /// Returns the messages of frame `index`.
     pub(super) fn messages(&self, index: usize) -> &[Vec<u8>] {
         &self.frames[index % CYCLE]
     }
 
-    /// The last frame that a block needs; `n_frames` stands for the end of the stream.
-    pub(super) fn needed(&self, block: &Block) -> usize {
+    /// Returns the last frame that a block needs; `n_frames` stands for the end of the stream.
+    pub(super) fn last_frame_of(&self, block: &Block) -> usize {
         let end = block.position + u64::from(block.n_samples);
         ((end + self.lag).div_ceil(self.frame_len) as usize).saturating_sub(1).min(self.n_frames)
     }
 
-    /// Latency of the audio behind the tokens, in samples.
+    /// Returns the latency of the audio behind the tokens, in samples.
     #[cfg(test)]
     pub(super) fn lag(&self) -> u64 {
         self.lag
     }
 
-    /// When a sample plays, after the first one.
+    /// Returns when a sample plays, after the first one.
     pub(super) fn time_of(&self, position: u64) -> Duration {
         Duration::from_secs_f64(position as f64 / f64::from(self.sample_rate))
     }
 
-    /// Bytes of a frame's samples.
+    /// Returns the bytes of a frame's samples.
     pub(super) fn block_bytes(&self) -> usize {
         self.frame_len as usize * SAMPLE_BYTES
     }

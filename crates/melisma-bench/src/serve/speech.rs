@@ -6,18 +6,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::host::Host;
-use super::report::BUFFER;
-use super::stand_in::{Ending, Script, StandIn};
-use super::subject::Subject;
-use super::{Error, Place, Result, Row, codes, frame_time, live_time, quantiles};
 use melisma::ErrorKind;
 use melisma::audio::{Clip, wav};
 use melisma::snac::Noise;
 use melisma::snac::tokens::Text;
 
+use super::host::Host;
+use super::report::BUFFER;
+use super::stand_in::{Ending, Script, StandIn};
+use super::subject::Subject;
+use super::{BenchContext, Error, Result, Row, codes, frame_time, live_time, quantiles};
+
 /// How much faster than real time the tokens come.
-const PACE: f64 = 1.2;
+pub(super) const PACE: f64 = 1.2;
 const FORMATS: [&str; 5] = ["mp3", "opus", "flac", "wav", "pcm"];
 /// Requests for each format.
 const ROUNDS: usize = 10;
@@ -27,12 +28,11 @@ const MAX_TRIES: usize = 1000;
 /// A piece of text has at most 8192 tokens, about 100 seconds.
 const LONGEST: Duration = Duration::from_secs(90);
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let subject = Subject::full_size(place.device)?;
-    let speech = Speech::new(&subject, place, live_time()?.min(LONGEST))?;
-    let script = Script::Stream { texts: speech.texts.clone(), pace: speech.pace, ending: Ending::Done };
-    let stand_in = StandIn::start(move |_| script.clone()).map_err(|error| Error::io("the stand-in", error))?;
-    let host = Host::speaking(place, &subject.source, &stand_in.url())?;
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let subject = Subject::full_size(context.device)?;
+    let speech = Speech::new(&subject, context, live_time()?.min(LONGEST))?;
+    let stand_in = speech.stand_in()?;
+    let host = Host::speaking(context, &subject.source, &stand_in.url())?;
     let name = format!("serve/speech/{}", subject.label);
     let mut rows = Vec::new();
     for format in FORMATS {
@@ -48,18 +48,19 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
 }
 
 /// What the stand-in says, and what it must sound like.
-struct Speech {
+pub(super) struct Speech {
     texts: Vec<String>,
     /// The time from one token to the next.
     pace: Duration,
     /// The token after which the first audio is final.
     needed: usize,
-    expected: Vec<u8>,
+    /// Its samples, as `pcm`.
+    pub(super) expected: Vec<u8>,
     sample_rate: u32,
 }
 
 impl Speech {
-    fn new(subject: &Subject, place: Place<'_>, time: Duration) -> Result<Self> {
+    pub(super) fn new(subject: &Subject, context: BenchContext<'_>, time: Duration) -> Result<Self> {
         let config = subject.model.config();
         let period = frame_time(config);
         let codes = codes(config, (time.as_secs_f64() / period.as_secs_f64()).ceil() as usize)?;
@@ -67,7 +68,7 @@ impl Speech {
         let texts: Vec<String> =
             lines.split_whitespace().collect::<String>().split_inclusive('>').map(str::to_owned).collect();
         let n_tokens = texts.len() / codes.n_frames().max(1);
-        let mut engine = subject.engine(place)?;
+        let mut engine = subject.engine(context)?;
         let n_frames = (engine.lag() + 1).div_ceil(config.frame_len());
         let samples = engine.decode(&codes, &Noise::default())?;
         let clip = Clip::mono(config.sampling_rate, samples);
@@ -79,9 +80,15 @@ impl Speech {
             sample_rate: config.sampling_rate,
         })
     }
+
+    /// Starts a language model that says it to everybody.
+    pub(super) fn stand_in(&self) -> Result<StandIn> {
+        let script = Script::Stream { texts: self.texts.clone(), pace: self.pace, ending: Ending::Done };
+        StandIn::start(move |_| script.clone()).map_err(|error| Error::io("the stand-in", error))
+    }
 }
 
-/// Seconds from the token that the first audio needs to the answer's first byte of audio.
+/// Measures seconds from the token that the first audio needs to the answer's first byte of audio.
 fn first_byte(address: SocketAddr, stand_in: &StandIn, speech: &Speech, format: &str) -> Result<f64> {
     let lost = |error| Error::io("a speaker", error);
     let is_full =
@@ -106,8 +113,8 @@ fn first_byte(address: SocketAddr, stand_in: &StandIn, speech: &Speech, format: 
     Ok((at - *sent).as_secs_f64())
 }
 
-/// The share of audio that came in time for players that start a little after the first byte. A speaker
-/// that is refused has none.
+/// Returns the share of audio that came in time for players that start a little after the first byte. A speaker that
+/// is refused has none.
 fn speakers(address: SocketAddr, speech: &Speech) -> Result<f64> {
     let heard: Result<Vec<f64>> = thread::scope(|scope| {
         let speaking: Vec<_> = (0..N_SPEAKERS).map(|_| scope.spawn(|| in_time(address, speech))).collect();
@@ -147,10 +154,7 @@ fn in_time(address: SocketAddr, speech: &Speech) -> Result<f64> {
 fn ask(address: SocketAddr, format: &str) -> io::Result<(TcpStream, Vec<u8>, Instant)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    let body = format!(r#"{{"model":"tts-1","voice":"alloy","input":"Hello.","response_format":"{format}"}}"#);
-    // The body of an answer to HTTP/1.0 has no chunks.
-    let head = format!("POST /v1/audio/speech HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\n");
-    stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
+    stream.write_all(request(address, format).as_bytes())?;
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 8192];
@@ -169,4 +173,12 @@ fn ask(address: SocketAddr, format: &str) -> io::Result<(TcpStream, Vec<u8>, Ins
             };
         }
     }
+}
+
+/// Returns a request for speech.
+pub(super) fn request(address: SocketAddr, format: &str) -> String {
+    let body = format!(r#"{{"model":"tts-1","voice":"alloy","input":"Hello.","response_format":"{format}"}}"#);
+    // The body of an answer to HTTP/1.0 has no chunks.
+    let head = format!("POST /v1/audio/speech HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+    format!("{head}content-length: {}\r\n\r\n{body}", body.len())
 }

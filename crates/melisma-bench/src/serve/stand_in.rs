@@ -98,7 +98,7 @@ pub struct StandIn {
 }
 
 impl Script {
-    /// Returns `texts` as fast as they go, and a proper end.
+    /// Returns the answer that sends `texts` as fast as they go, and ends properly.
     pub fn of(texts: Vec<String>) -> Self {
         Self::Stream { texts, pace: Duration::ZERO, ending: Ending::Done }
     }
@@ -119,10 +119,8 @@ impl StandIn {
                 let (seen, count, answer) = (Arc::clone(&seen), Arc::clone(&count), Arc::clone(&answer));
                 // A client that gets no thread sees its connection close.
                 let _ = thread::start("stand-in", move || {
-                    *count.lock() += 1;
                     // It fails when the client leaves.
-                    let _ = serve(stream, &seen, &*answer);
-                    *count.lock() -= 1;
+                    let _ = serve(stream, &count, &seen, &*answer);
                 });
             }
         };
@@ -146,9 +144,31 @@ impl StandIn {
     }
 }
 
-fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value) -> Script) -> io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    count: &Mutex<usize>,
+    seen: &Mutex<Vec<Asked>>,
+    answer: &dyn Fn(&Value) -> Script,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let asked = read(&mut stream)?;
+    if asked.head.starts_with("GET ") {
+        // A question whether it is there.
+        return stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    }
+    *count.lock() += 1;
+    let served = follow(&mut stream, asked, seen, answer);
+    *count.lock() -= 1;
+    served
+}
+
+/// Follows the script of a request.
+fn follow(
+    stream: &mut TcpStream,
+    asked: Asked,
+    seen: &Mutex<Vec<Asked>>,
+    answer: &dyn Fn(&Value) -> Script,
+) -> io::Result<()> {
     let script = answer(&asked.body);
     let is_chat = asked.head.starts_with("POST /v1/chat/");
     let index = {
@@ -158,7 +178,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
     };
     let (first, texts, pace, ending) = match script {
         Script::Raw(bytes) => return stream.write_all(&bytes),
-        Script::Silence => return wait(&mut stream),
+        Script::Silence => return wait(stream),
         Script::Stream { texts, pace, ending } => (None, texts, pace, ending),
         Script::Gated { texts, gate, rest, ending } => (Some((texts, gate)), rest, Duration::ZERO, ending),
     };
@@ -169,20 +189,20 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value
         event(stream, &chunk(is_chat, text, None))
     };
     if let Some((texts, gate)) = first {
-        texts.iter().try_for_each(|text| say(&mut stream, text))?;
+        texts.iter().try_for_each(|text| say(stream, text))?;
         while !gate.is_open() {
-            event(&mut stream, &chunk(is_chat, " ", None))?;
+            event(stream, &chunk(is_chat, " ", None))?;
         }
     }
     let mut due = Instant::now();
     loop {
         for text in &texts {
-            say(&mut stream, text)?;
+            say(stream, text)?;
             due += pace;
             sleep(due.saturating_duration_since(Instant::now()));
         }
         if ending != Ending::Again {
-            return end(&mut stream, is_chat, ending);
+            return end(stream, is_chat, ending);
         }
     }
 }
@@ -230,7 +250,8 @@ fn read(stream: &mut TcpStream) -> io::Result<Asked> {
             let len = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
             let body = &bytes[end + 4..];
             if body.len() >= len.unwrap_or(0) {
-                return Ok(Asked { head, body: serde_json::from_slice(body)?, sent: Vec::new() });
+                let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(body)? };
+                return Ok(Asked { head, body, sent: Vec::new() });
             }
         }
         match stream.read(&mut piece)? {

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use melisma::ErrorKind;
+use melisma_server::websocket::Message;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -13,8 +15,6 @@ use super::block::{Block, HEAD_BYTES};
 use super::client::{Answer, MessageReader, Socket, open, until};
 use super::script::Script;
 use super::{Error, Result};
-use melisma::ErrorKind;
-use melisma_server::websocket::Message;
 
 /// A refused client that persists comes back after `Retry-After`.
 const RETRY: Duration = Duration::from_secs(1);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use melisma_kernels::Budget;
-
-use super::{Device, Place, Result, model_folder};
-use crate::folder::Folder;
 use melisma::Context;
 use melisma::snac::{Config, Engine, EngineOptions, Model};
+use melisma_kernels::Budget;
+
+use super::{BenchContext, Device, Result, model_folder};
+use crate::folder::Folder;
 
 /// A model, here and in the server.
 pub(super) struct Subject {
@@ -26,7 +26,7 @@ impl Subject {
         Ok(Self { label: "builtin", source: "builtin:mini24".to_owned(), model, _folder: None })
     }
 
-    /// The published 24 kHz shape with random weights.
+    /// Returns the published 24 kHz shape with random weights.
     pub(super) fn full_size(device: &Device) -> Result<Self> {
         let folder = model_folder("serve", &Config::snac_24khz())?;
         let source = folder.path();
@@ -34,9 +34,9 @@ impl Subject {
         Ok(Self { label: "24khz", source, model, _folder: Some(folder) })
     }
 
-    /// An engine for one stream, on the device to measure.
-    pub(super) fn engine(&self, place: Place<'_>) -> Result<Engine> {
+    /// Returns an engine for one stream, on the device to measure.
+    pub(super) fn engine(&self, context: BenchContext<'_>) -> Result<Engine> {
         let budget = Budget::unlimited();
-        Engine::new(&self.model, &place.device.queue(&budget)?, &budget, EngineOptions::new(1))
+        Engine::new(&self.model, &context.device.queue(&budget)?, &budget, EngineOptions::new(1))
     }
 }

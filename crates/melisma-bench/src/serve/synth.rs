@@ -7,14 +7,14 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use melisma::synth::STYLES;
+use melisma_server::websocket::Message;
 use tokio::io::AsyncWriteExt;
 
 use super::block::Block;
 use super::client::{Answer, Socket, frame, open, until};
 use super::host::Host;
-use super::{Error, Place, Result, Row, client_counts, clients, live_time, quantiles};
-use melisma::synth::STYLES;
-use melisma_server::websocket::Message;
+use super::{BenchContext, Error, Result, Row, client_counts, clients, live_time, quantiles};
 
 const COUNTS: [u32; 3] = [1, 10, 200];
 const PERIOD: Duration = Duration::from_millis(10);
@@ -39,10 +39,10 @@ struct Heard {
     n_in_time: usize,
 }
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let time = live_time()?;
     let runtime = clients()?;
-    let host = Host::start(place, "builtin:mini24")?;
+    let host = Host::start(context, "builtin:mini24")?;
     let mut rows = Vec::new();
     for n_listeners in client_counts(&COUNTS)? {
         let noun = if n_listeners == 1 { "listener" } else { "listeners" };
@@ -88,10 +88,10 @@ async fn listeners(address: SocketAddr, n_listeners: u32, time: Duration) -> Res
     Ok(heard)
 }
 
-/// `None` for a listener that was refused.
+/// Returns `None` for a listener that was refused.
 async fn listener(address: SocketAddr, index: u32, plan: Plan) -> Result<Option<Heard>> {
     until(plan.connect).await;
-    let preset = STYLES[index as usize % STYLES.len()].name;
+    let preset = STYLES[index as usize % STYLES.len()].name.clone();
     let Answer::Open(socket) = open(address, &format!("/v1/synth?preset={preset}&seed={index}")).await? else {
         return Ok(None);
     };

@@ -1,8 +1,9 @@
 //! The sheet's picture: four charts.
 
-use super::{Points, Sheet};
 use melisma::format::png;
 use melisma::mel::picture::font;
+
+use super::{Points, Sheet};
 
 const CHART: [usize; 2] = [460, 260];
 const LEFT: usize = 56;
@@ -30,7 +31,7 @@ struct Canvas {
     pixels: Vec<u8>,
 }
 
-/// A PNG of the sheet.
+/// Returns a PNG of the sheet.
 pub fn picture(sheet: &Sheet) -> Vec<u8> {
     let seconds = sheet.decay.last().map_or(1.0, |point| point.0);
     let chart = |title, curves, x, y, unit| Chart { title, curves, x, y, is_log: false, unit, limit: None };
@@ -51,7 +52,7 @@ pub fn picture(sheet: &Sheet) -> Vec<u8> {
 }
 
 impl Chart<'_> {
-    /// The pixel of a point, within the chart.
+    /// Returns the pixel of a point, within the chart.
     fn place(&self, (x, y): (f64, f64)) -> [usize; 2] {
         let share = |value: f64, [low, high]: [f64; 2]| ((value - low) / (high - low)).clamp(0.0, 1.0);
         let x = if self.is_log { share(x.max(1e-9).ln(), self.x.map(f64::ln)) } else { share(x, self.x) };
@@ -100,13 +101,7 @@ impl Canvas {
     }
 
     fn text(&mut self, text: &str, x: usize, y: usize) {
-        for (index, letter) in text.chars().enumerate() {
-            for (row, bits) in font::glyph(letter).iter().enumerate() {
-                for column in (0..5).filter(|column| bits >> (4 - column) & 1 == 1) {
-                    self.set(x + index * font::WIDTH + column, y + row, INK);
-                }
-            }
-        }
+        font::draw(text, |column, row| self.set(x + column, y + row, INK));
     }
 
     fn set(&mut self, x: usize, y: usize, colour: [u8; 3]) {

@@ -1,9 +1,10 @@
 //! Clicks: energy above 14 kHz at the edges of notes that have none there themselves.
 
-use super::signal::{db, high_pass};
-use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::synth::{Action, Engine, EngineConfig, Event, Instrument, Note, Score, Style, compose};
+
+use super::signal::{db, high_pass};
+use super::{Limit, RATE, Sheet};
 
 /// Clicks have energy above this frequency.
 const ABOVE_HZ: f64 = 14_000.0;
@@ -46,7 +47,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Two phrases of a piece, without its noise instruments.
+/// Measures two phrases of a piece, without its noise instruments.
 fn joins() -> Result<f64> {
     let mut style = Style::named("bright")?;
     (style.hat, style.kick, style.swell, style.arpeggio) = (0, 0, 0, 0);
@@ -55,7 +56,7 @@ fn joins() -> Result<f64> {
     loudest(&score, 256, &[join])
 }
 
-/// A key that is struck again while its note sounds.
+/// Measures a key that is struck again while its note sounds.
 fn again() -> Result<f64> {
     let mut engine = Engine::new(EngineConfig::default().with_sample_rate(RATE))?;
     for at in [0, 30_000, 40_000] {
@@ -68,7 +69,8 @@ fn again() -> Result<f64> {
     Ok(around(&left, &[30_000, 40_000]))
 }
 
-/// The largest sample above [`ABOVE_HZ`] around these times of a score in seconds, without effects.
+/// Returns the largest sample above [`ABOVE_HZ`] around these times of a score in seconds, without
+/// effects.
 fn loudest(score: &Score, max_voices: usize, edges: &[f64]) -> Result<f64> {
     let n = ((score.seconds() + 0.5) * f64::from(RATE)) as usize;
     let config = EngineConfig::default().with_sample_rate(RATE).with_max_voices(max_voices);

@@ -2,11 +2,11 @@
 //!
 //! At a quarter of the sample rate a sine is 0, 1, 0, -1: every other sample shows the level itself.
 
+use melisma::Result;
 use melisma_kernels::signal::voice::{Envelope, Segment};
 
 use super::voice::{Player, sine};
 use super::{Limit, Points, Sheet};
-use melisma::Result;
 
 const SHAPE: Envelope = Envelope {
     attack: Segment { samples: 2401, curve: 2.0 },
@@ -39,7 +39,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Levels at odd samples of a note that is released at sample `held`.
+/// Returns levels at odd samples of a note that is released at sample `held`.
 fn levels(held: usize, n: usize) -> Result<Points> {
     let mut player = Player::new(&sine(0.25, SHAPE))?;
     let mut samples = player.play(held);
@@ -48,7 +48,8 @@ fn levels(held: usize, n: usize) -> Result<Points> {
     Ok((0..n / 2).map(|i| ((2 * i + 1) as f64, f64::from(samples[2 * i + 1].abs()))).collect())
 }
 
-/// The largest step between neighbours, relative to the steepest step of a segment of this shape.
+/// Returns the largest step between neighbours, relative to the steepest step of a segment of this
+/// shape.
 fn steepness(levels: &Points) -> f64 {
     let slope = |segment: Segment, height: f64| {
         let curve = f64::from(segment.curve);

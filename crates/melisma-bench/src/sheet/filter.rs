@@ -2,10 +2,11 @@
 
 use std::f64::consts::PI;
 
+use melisma::Result;
+
 use super::signal::{db, fit_sine};
 use super::voice::{Player, increment, still, tone};
 use super::{Limit, RATE, Sheet};
-use melisma::Result;
 
 const CUTOFFS: [f64; 4] = [200.0, 1200.0, 5000.0, 12_000.0];
 const DAMPINGS: [f64; 3] = [0.3, 1.2, 2.0];

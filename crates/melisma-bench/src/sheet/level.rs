@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use super::super::record::quantile;
-use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::audio::Meter;
 use melisma::output;
@@ -11,6 +9,9 @@ use melisma::synth::{
     Action, Bus, BusConfig, EngineConfig, Instrument, Length, Parameter, Performance, STYLES, Setup, Stream, balance,
     compose,
 };
+
+use super::super::record::quantile;
+use super::{Limit, RATE, Sheet};
 
 const SECONDS: u64 = 20;
 /// The presets' targets, in LUFS.
@@ -45,8 +46,8 @@ fn listen(mut performance: Performance) -> Result<Meter> {
     Ok(meter)
 }
 
-/// The 99th percentile block time of a stream with a capture, divided by that without; the median
-/// of all turns.
+/// Returns the 99th percentile block time of a stream with a capture, divided by that without; the
+/// median of all turns.
 fn capture() -> Result<f64> {
     let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
     let stream = || -> Result<(Stream, Bus)> {

@@ -94,12 +94,12 @@ impl Sheet {
         self.figures.push(Figure { name: name.into(), value, unit, limit, holds });
     }
 
-    /// Whether every figure is within its limit.
+    /// Returns whether every figure is within its limit.
     pub fn holds(&self) -> bool {
         self.figures.iter().all(|figure| figure.holds)
     }
 
-    /// One line per figure.
+    /// Returns one line per figure.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let left = |name| (name, Align::Left);

@@ -1,9 +1,10 @@
 //! The noise of the sine, at the start and after a day, and the aliases of the saw.
 
+use melisma::Result;
+
 use super::signal::{LINE, db, fit_sine, spectrum};
 use super::voice::{Player, STEADY, increment, sine, still, tone};
 use super::{Limit, RATE, Sheet};
-use melisma::Result;
 
 const SINES: [f64; 6] = [27.5, 110.0, 440.0, 997.0, 4186.0, 12_345.6];
 const KEYS: std::ops::RangeInclusive<u8> = 21..=108;
@@ -41,7 +42,7 @@ fn signal_to_noise(hz: f64, at: u64) -> Result<f64> {
     Ok(db(signal / noise))
 }
 
-/// The largest line that is not a harmonic, relative to the fundamental.
+/// Returns the largest line that is not a harmonic, relative to the fundamental.
 fn alias(key: u8) -> Result<f64> {
     let hz = 440.0 * ((f64::from(key) - 69.0) / 12.0).exp2();
     let turns = hz / f64::from(RATE);

@@ -2,9 +2,10 @@
 
 use std::f64::consts::{SQRT_2, TAU};
 
-use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::synth::effect::{Reverb, ReverbSettings};
+
+use super::{Limit, RATE, Sheet};
 
 const TIMES: [f64; 4] = [0.6, 1.5, 2.8, 5.0];
 
@@ -40,7 +41,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// The remaining energy at each sample, in decibels.
+/// Returns the remaining energy at each sample, in decibels.
 fn decay(settings: ReverbSettings) -> Result<Vec<f64>> {
     let n = (1.5 * settings.rt60_s * f64::from(RATE)) as usize;
     let (mut left, mut right) = (vec![0f32; n], vec![0f32; n]);

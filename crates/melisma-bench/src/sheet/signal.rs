@@ -2,8 +2,8 @@
 
 use std::f64::consts::{PI, TAU};
 
-/// The amplitude of the sine of `turns` per sample in `x`, and the residual, both as root mean
-/// squares. Least squares finds its phase.
+/// Returns the amplitude of the sine of `turns` per sample in `x`, and the residual, both as root
+/// mean squares. Least squares finds its phase.
 pub(super) fn fit_sine(x: &[f32], turns: f64) -> (f64, f64) {
     let (mut cc, mut ss, mut cs, mut xc, mut xs) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let wave = |i: usize| (TAU * (turns * i as f64).fract()).sin_cos();
@@ -28,8 +28,8 @@ pub(super) fn fit_sine(x: &[f32], turns: f64) -> (f64, f64) {
     (((a * a + b * b) / 2.0).sqrt(), (rest / x.len() as f64).sqrt())
 }
 
-/// The magnitude spectrum of `x`, whose length is a power of two, under a window with side lobes
-/// below -180 dB.
+/// Returns the magnitude spectrum of `x`, whose length is a power of two, under a window with side
+/// lobes below -180 dB.
 pub(super) fn spectrum(x: &[f32]) -> Vec<f64> {
     let n = x.len();
     let window = |i: usize| {
@@ -57,7 +57,7 @@ fn bessel(x: f64) -> f64 {
     sum
 }
 
-/// An in-place radix-2 FFT.
+/// Transforms in place with a radix-2 FFT.
 fn fft(re: &mut [f64], im: &mut [f64]) {
     let n = re.len();
     let bits = n.trailing_zeros();
@@ -82,7 +82,7 @@ fn fft(re: &mut [f64], im: &mut [f64]) {
     }
 }
 
-/// The part of `x` above `turns` per sample: an eighth-order Butterworth high-pass.
+/// Returns the part of `x` above `turns` per sample: an eighth-order Butterworth high-pass.
 pub(super) fn high_pass(x: &[f32], turns: f64) -> Vec<f64> {
     let mut x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
     for stage in 0..4 {

@@ -15,7 +15,7 @@ pub(super) const STEADY: Envelope = Envelope {
     release: Segment { samples: 480, curve: 1.0 },
 };
 
-/// A filter with a constant cutoff.
+/// Returns a filter with a constant cutoff.
 pub(super) fn still(octaves: f32, damping: f32) -> Filter {
     Filter { octaves, sweep: 0.0, rate: 0.0, lfo_increment: 0, lfo_phase: 0, lfo_depth: 0.0, damping }
 }
@@ -24,7 +24,7 @@ pub(super) fn increment(turns: f64) -> u64 {
     (turns * 2f64.powi(64)) as u64
 }
 
-/// A sine without a filter.
+/// Returns a sine without a filter.
 pub(super) fn sine(turns: f64, envelope: Envelope) -> Voice {
     let mut levels = [0.0; N_PARTIALS];
     levels[0] = 1.0;
@@ -32,7 +32,7 @@ pub(super) fn sine(turns: f64, envelope: Envelope) -> Voice {
     Voice { source, envelope, gain: [1.0, 1.0] }
 }
 
-/// A sine and a saw through a filter.
+/// Returns a sine and a saw through a filter.
 pub(super) fn tone(turns: f64, [sine, saw]: [f32; 2], filter: Filter) -> Voice {
     let increment = increment(turns);
     let source = Source::Tone(Tone { increment, saw_increment: increment, sine, saw, filter });
@@ -63,7 +63,7 @@ impl Player {
         self.voices.release(self.slot, self.now);
     }
 
-    /// The next samples of the left channel.
+    /// Returns the next samples of the left channel.
     pub(super) fn play(&mut self, n: usize) -> Vec<f32> {
         let mut out = Vec::with_capacity(n);
         while out.len() < n {

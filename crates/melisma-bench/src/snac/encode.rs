@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
-use super::file::model_folder;
-use super::{Figures, Peer, Place, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
-use crate::folder::Folder;
 use melisma::Result;
 use melisma::snac::noise::fill_normal;
 use melisma::snac::{Codes, Config, EncodeEngine, EngineOptions, Model, StreamId};
 use melisma_kernels::{Cpu, Device};
+use serde::Deserialize;
+
+use super::file::model_folder;
+use super::{BenchContext, Figures, Peer, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
+use crate::folder::Folder;
 
 const PEERS: &str = include_str!("../../peers/snac_encode.py");
 const CPU_PARTS: [&str; 2] = ["torch", "onnxruntime"];
@@ -52,13 +52,13 @@ struct Printed {
     codes: BTreeMap<String, Vec<Vec<i32>>>,
 }
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let shapes = [
         Shape { label: "24 kHz", config: Config::snac_24khz(), clip_seconds: 10, extent: Extent::Every },
         Shape { label: "32 kHz", config: Config::snac_32khz(), clip_seconds: 5, extent: Extent::Clip },
         Shape { label: "44 kHz", config: Config::snac_44khz(), clip_seconds: 5, extent: Extent::Clip },
     ];
-    let rows = shapes.iter().map(|shape| shape_rows(place, shape)).collect::<Result<Vec<_>>>()?;
+    let rows = shapes.iter().map(|shape| shape_rows(context, shape)).collect::<Result<Vec<_>>>()?;
     Ok(rows.concat())
 }
 
@@ -69,9 +69,9 @@ struct Bench<'a> {
     samples: Vec<f32>,
 }
 
-/// Our rows with their peers, and the share of equal codes.
-fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
-    let device = place.device;
+/// Measures our rows with their peers, and the share of equal codes.
+fn shape_rows(context: BenchContext<'_>, shape: &Shape) -> Result<Vec<Row>> {
+    let device = context.device;
     let folder = model_folder(shape.label, &shape.config)?;
     let rig = Rig::new(device)?;
     let model = Arc::new(Model::open_in(&rig.0, folder.path())?);
@@ -82,7 +82,7 @@ fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
         Device::Cuda(_) => bench.cuda_rows(&rig)?,
     };
     if let (Extent::Every, Some(batch)) = (shape.extent, rows.last()) {
-        rows.push(corpus::row(&bench, place, batch.median)?);
+        rows.push(corpus::row(&bench, context, batch.median)?);
     }
     let codes = bench.engine(&rig, 1)?.encode(&bench.samples)?;
     let printed = printed(&folder, shape, device);
@@ -146,13 +146,14 @@ impl Bench<'_> {
         Ok(Row { ceiling: Some(cost::realtime(&self.shape.config, rig.0.device())?), ..row })
     }
 
-    /// The time from the samples of a frame to codes, in one live stream.
+    /// Measures the time from the samples of a frame to codes, in one live stream.
     fn latency(&self, rig: &Rig) -> Result<Vec<Row>> {
         let times = self.steps(rig, 1)?;
         Ok(quantiles(&self.name("one frame", rig), &times))
     }
 
-    /// Streams that deliver a frame in every step: as many as the rate could be live at once.
+    /// Measures streams that deliver a frame in every step: as many as the rate could be live at
+    /// once.
     fn streams(&self, rig: &Rig, n_streams: usize) -> Result<Row> {
         let seconds = self.steps(rig, n_streams)?.iter().map(Duration::as_secs_f64).collect();
         let sound = n_streams as f64 * frame_time(&self.shape.config).as_secs_f64();
@@ -173,7 +174,7 @@ impl Bench<'_> {
     }
 }
 
-/// Noise whose loudness changes three times a second.
+/// Returns noise whose loudness changes three times a second.
 fn sound(shape: &Shape) -> Vec<f32> {
     let rate = shape.config.sampling_rate as usize;
     let mut samples = vec![0.0; shape.clip_seconds * rate];
@@ -185,7 +186,7 @@ fn sound(shape: &Shape) -> Vec<f32> {
     samples
 }
 
-/// Each part runs in its own process, so that a missing package costs only its own column.
+/// Runs the peers; each part runs in its own process, so that a missing package costs only its own column.
 fn printed(folder: &Folder, shape: &Shape, device: &Device) -> Vec<Printed> {
     let n_clips = N_CLIPS.to_string();
     let (parts, counts): (&[&str], &[&str]) = match (device, shape.extent) {
@@ -199,7 +200,7 @@ fn printed(folder: &Folder, shape: &Shape, device: &Device) -> Vec<Printed> {
     parts.iter().filter_map(run).filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 
-/// The share of a peer's codes that equal ours, and the count on stderr.
+/// Returns the share of a peer's codes that equal ours, and prints the count on stderr.
 fn equal_codes(shape: &Shape, codes: &Codes, printed: &[Printed]) -> Option<Row> {
     let ours = codes.levels();
     let total: usize = ours.iter().map(Vec::len).sum();

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use melisma::snac::noise::fill_normal;
+use melisma::snac::{Config, Model};
+use melisma::{Error, ErrorKind, Result};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
 
 use super::{Plan, Rig, Row, SEED, measure};
 use crate::folder::Folder;
-use melisma::snac::noise::fill_normal;
-use melisma::snac::{Config, Model};
-use melisma::{Error, ErrorKind, Result};
 
-/// The time from a file to a model that is ready to decode.
+/// Measures the time from a file to a model that is ready to decode.
 pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     let folder = model_folder("load", &Config::snac_24khz())?;
     let source = folder.path();
@@ -23,7 +23,7 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     Ok(vec![measured.seconds("snac/load")])
 }
 
-/// A folder with a model of this shape and random weights, the same on every run.
+/// Returns a folder with a model of this shape and random weights, the same on every run.
 pub(crate) fn model_folder(name: &str, config: &Config) -> Result<Folder> {
     let folder = Folder::create(name)?;
     folder.write("config.json", config_json(config).as_bytes())?;
@@ -31,7 +31,7 @@ pub(crate) fn model_folder(name: &str, config: &Config) -> Result<Folder> {
     Ok(folder)
 }
 
-fn config_json(config: &Config) -> String {
+pub(crate) fn config_json(config: &Config) -> String {
     serde_json::json!({
         "sampling_rate": config.sampling_rate, "encoder_dim": config.encoder_dim,
         "encoder_rates": config.encoder_rates, "decoder_dim": config.decoder_dim,

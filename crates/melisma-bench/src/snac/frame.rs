@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Peer, Rig, Row, codes, of_times, quantiles};
 use melisma::snac::{Codes, Config, Engine, Model, Noise, StreamId};
 use melisma::{Error, Result};
+
+use super::{Peer, Rig, Row, codes, of_times, quantiles};
 
 const N_FRAMES: usize = 100;
 const N_LOADS: u64 = 5;
@@ -23,8 +24,8 @@ pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The first frame that an engine decodes after its model is loaded, beside the median of later
-/// ones.
+/// Measures the first frame that an engine decodes after its model is loaded, beside the median of
+/// later ones.
 fn first_chunk(rig: &Rig, one: &Codes, steady: f64) -> Result<Row> {
     let first = |seed| {
         let mut engine = rig.engine(&Model::random(Config::snac_24khz(), seed)?, 1)?;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::live::{self, open};
-use super::{Rig, Row, clip, codes, frame, frame_time, of_times, population};
 use melisma::Result;
 use melisma::snac::{EngineOptions, Frames, Model, Rounding, StreamId};
+
+use super::live::{self, open};
+use super::{Rig, Row, clip, codes, frame, frame_time, of_times, population};
 
 const N_STEPS: usize = 50;
 const N_LIVE: u32 = 2000;
@@ -24,7 +25,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     Ok(rows)
 }
 
-/// Repeated steps of one frame per stream, copies included; each step is submitted while the
+/// Repeats steps of one frame per stream, copies included; each step is submitted while the
 /// previous one runs.
 fn bulk(rig: &Rig, model: &Model, options: EngineOptions) -> Result<Row> {
     let one = codes(model.config(), 1)?;

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Rig, Row, codes, frame_time, quantiles};
 use melisma::Result;
 use melisma::snac::{Engine, EngineOptions, Model, Noise, StreamId};
 
-/// An engine with all streams started.
+use super::{Rig, Row, codes, frame_time, quantiles};
+
+/// Returns an engine with all streams started.
 pub(super) fn open(rig: &Rig, model: &Model, options: EngineOptions) -> Result<(Engine, Vec<StreamId>)> {
     let mut engine = Engine::new(model, rig.0.queue(), rig.0.budget(), options)?;
     let streams =
@@ -15,8 +16,8 @@ pub(super) fn open(rig: &Rig, model: &Model, options: EngineOptions) -> Result<(
     Ok((engine, streams))
 }
 
-/// Streams whose frames arrive evenly spread over the time of one frame; all waiting frames are
-/// decoded in one step.
+/// Measures streams whose frames arrive evenly spread over the time of one frame; all waiting frames
+/// are decoded in one step.
 pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
     let one = codes(model.config(), 1)?;
     let (mut engine, streams) = open(rig, model, EngineOptions::new(n_streams as usize))?;

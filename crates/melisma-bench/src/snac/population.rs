@@ -1,15 +1,15 @@
 //! Population and validation, beside the plain Python loop and its vectorised form in PyTorch; on a GPU also of frames
-//! that are in its memory.
+//! that are in its memory, from Rust and from Python.
 
 use std::hint::black_box;
 
-use melisma_kernels::Tensor;
-use melisma_kernels::layer::populate::{LEVEL_CODES, Output, plan};
-
-use super::{Plan, Rig, Row, frames, measure};
 use melisma::Result;
 use melisma::snac::Config;
 use melisma::snac::populate::{Populated, populate_into};
+use melisma_kernels::Tensor;
+use melisma_kernels::layer::populate::{LEVEL_CODES, Output, plan};
+
+use super::{Figures, Plan, Rig, Row, frames, measure};
 
 /// Frames, and the expected speedup over the plain loop.
 const EXPECTED: [(usize, &str); 5] = [(1, "2-5x"), (4, "2-5x"), (7, "3-8x"), (8, "3-8x"), (28, "5-15x")];
@@ -17,6 +17,8 @@ const EXPECTED: [(usize, &str); 5] = [(1, "2-5x"), (4, "2-5x"), (7, "3-8x"), (8,
 const CALLS: usize = 1000;
 /// Frames of the rows on a device.
 const ON_DEVICE: [usize; 4] = [1, 4, 8, 28];
+/// The name of `snac.populate` among the figures of Python.
+const OURS: &str = "melisma";
 
 pub(super) fn rows() -> Vec<Row> {
     EXPECTED.iter().map(|&(n_frames, _)| row(n_frames)).collect()
@@ -36,7 +38,7 @@ fn row(n_frames: usize) -> Row {
     Row { unit: "us".to_owned(), median: 1e6 * row.median / CALLS as f64, ..row }
 }
 
-/// Frames, levels and flags stay in the memory of the device.
+/// Measures population where frames, levels and flags stay in the memory of the device.
 pub(super) fn device_rows(rig: &Rig) -> Result<Vec<Row>> {
     ON_DEVICE.iter().map(|&n_frames| device_row(rig, n_frames)).collect()
 }
@@ -61,7 +63,19 @@ fn device_row(rig: &Rig, n_frames: usize) -> Result<Row> {
     Ok(Row { unit: "us".to_owned(), median: 1e6 * row.median / CALLS as f64, ..row })
 }
 
-/// Our speedup over the plain loop, beside that of the vectorised form. Empty without PyTorch.
+/// Returns the rows of `snac.populate` with tensors in the memory of the device, as Python measured
+/// it; the peers are added with all others. Empty without PyTorch on a GPU or the package
+/// `melisma`.
+pub(super) fn python_rows(figures: &mut Figures) -> Vec<Row> {
+    let row = |n_frames: usize| {
+        let name = format!("{}, from Python in device memory", name(n_frames));
+        let median = figures.get_mut(&name)?.remove(OURS)?;
+        Some(Row::single(name, "us", median))
+    };
+    ON_DEVICE.into_iter().filter_map(row).collect()
+}
+
+/// Returns our speedup over the plain loop, beside that of the vectorised form. Empty without PyTorch.
 pub(super) fn speedups(rows: &[Row]) -> Vec<Row> {
     EXPECTED.iter().filter_map(|(n_frames, expected)| speedup(rows, *n_frames, expected)).collect()
 }
@@ -91,6 +105,16 @@ mod tests {
         let row = device_row(&rig, 4).unwrap();
         assert_eq!((row.name.as_str(), row.unit.as_str()), ("snac/populate 4 frames, in device memory", "us"));
         assert!(row.median > 0.0);
+    }
+
+    #[test]
+    fn what_python_measured_is_a_row_beside_torch() {
+        let name = "snac/populate 8 frames, from Python in device memory".to_owned();
+        let measured = [("melisma", 90.0), ("torch vectorised", 300.0)].map(|(peer, us)| (peer.to_owned(), us));
+        let mut figures = Figures::from([(name.clone(), measured.into())]);
+        assert_eq!(python_rows(&mut figures), [Row::single(&name, "us", 90.0)]);
+        assert_eq!(figures[&name].keys().collect::<Vec<_>>(), ["torch vectorised"]);
+        assert!(python_rows(&mut Figures::new()).is_empty());
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Rig, Row, SEED, frame_time, frames, of_times};
 use melisma::Result;
 use melisma::snac::populate::{FRAME_CODES, Populated, populate, populate_into};
 use melisma::snac::reference::seam;
 use melisma::snac::{Codes, Config, Model, Noise, Player};
+
+use super::{Rig, Row, SEED, frame_time, frames, of_times};
 
 const N_FRAMES: usize = 28;
 const N_RUNS: usize = 3;
@@ -95,7 +96,7 @@ fn stream(mut player: Player, model: &Model, all: &[i32], way: Way) -> Result<()
     Ok(())
 }
 
-/// The plain loop: one assignment per code, then one check per level and bound.
+/// Runs the plain loop: one assignment per code, then one check per level and bound.
 fn populate_by_loop(multiframe: &[i32], codebook_size: i32, out: &mut Populated) {
     let n = multiframe.len() / FRAME_CODES;
     let [codes_0, codes_1, codes_2] = &mut out.levels;

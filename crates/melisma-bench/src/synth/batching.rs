@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{RATE, Row, beside, cpu_seconds, of_times};
 use melisma::Result;
 use melisma::synth::{Chord, Engine, EngineConfig, Phrase, PhraseRenderer};
+
+use super::{RATE, Row, beside, cpu_seconds, of_times};
 
 const SECONDS: f64 = 4.0;
 
@@ -66,7 +67,7 @@ impl Sequential {
     }
 }
 
-/// Medians of wall-clock and CPU seconds, both ways in turns.
+/// Measures medians of wall-clock and CPU seconds, both ways in turns.
 fn time(mut works: [&mut dyn FnMut() -> Result<()>; 2]) -> Result<[[f64; 2]; 2]> {
     const TIME: Duration = Duration::from_millis(250);
     const LEAST: usize = 7;

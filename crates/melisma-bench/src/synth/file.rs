@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Peer, RATE, Row, cpu_seconds, peer};
-use crate::record::quantile;
 use melisma::Result;
 use melisma::output;
 use melisma::synth::{BusConfig, Performance, Score, Setup, Style, compose};
 
-const PEER: &str = include_str!("../../peers/fluidsynth.py");
+use super::{Peer, RATE, Row, cpu_seconds, peer};
+use crate::record::quantile;
+
+pub(super) const PEER: &str = include_str!("../../peers/fluidsynth.py");
 const SECONDS: f64 = 60.0;
 const RUNS: usize = 5;
 

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note};
-use melisma_kernels::{Budget, DType, Device, Graph, Queue, Tensor};
-
-use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles};
 use melisma::Result;
 use melisma::synth::patch::{Pitch, Touch};
 use melisma::synth::{BulkConfig, BulkRenderer, Cost, Instrument};
 use melisma::trace::Busy;
+use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note};
+use melisma_kernels::{Budget, DType, Device, Graph, Queue, Tensor};
+
+use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles};
 
 const STILL: Controls<'static> = Controls::Still(Control { brightness: 0.0, motion: 1.0 });
 
-/// An additive voice in a mix of eight.
+/// Returns an additive voice in a mix of eight.
 fn pluck(index: usize) -> Note {
     let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
     let touch = Touch { velocity: 0.5, pan: 0.0, seed: index as u32 };
@@ -44,7 +44,7 @@ pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Seconds of voices per second, measured on the device only.
+/// Measures seconds of voices per second, on the device only.
 fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: Bulk) -> Result<Row> {
     let mut plan = bulk.plan(&queue.device(), budget)?;
     let mut out = Tensor::new(&queue.device(), budget, DType::F32, &[bulk.out_len()])?;
@@ -59,7 +59,7 @@ fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: B
     Ok(measured.rate(name, "voice-s/s", notes.len() as f64 * bulk.len as f64 / f64::from(RATE)))
 }
 
-/// Stereo mixes delivered to the host with two batches in flight: of eight additive voices, and of
+/// Measures stereo mixes delivered to the host with two batches in flight: of eight additive voices, and of
 /// 64 pads.
 fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     const N_MIXES: usize = 1024;
@@ -72,7 +72,10 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
         let mut renderer = BulkRenderer::new(device, budget, config)?;
         let name = format!("synth/mixes of {name}, delivered");
         let (times, _) = deliver(&mut renderer, &notes)?;
-        rows.push(super::of_times(times[4..].to_vec()).rate(&name, "x", N_MIXES as f64));
+        let row = super::of_times(times[4..].to_vec()).rate(&name, "x", N_MIXES as f64);
+        let alone = deliver_singly(&mut renderer, &notes)?;
+        let alone = super::of_times(alone[4..].to_vec()).median;
+        rows.push(super::beside(row, "one batch in flight", N_MIXES as f64 / alone));
         renderer.start_timing()?;
         renderer.device_spans()?;
         let (times, begin) = deliver(&mut renderer, &notes)?;
@@ -90,9 +93,23 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The duration of each of many batches in seconds, and their start.
+/// Batches for one figure.
+const N_BATCHES: usize = 40;
+
+/// Returns the duration of each of many batches in seconds, where a batch starts when the last has
+/// arrived.
+fn deliver_singly(renderer: &mut BulkRenderer, notes: &[Note]) -> Result<Vec<f64>> {
+    let mut once = || {
+        let start = Instant::now();
+        let batch = renderer.start_notes(notes, STILL)?;
+        renderer.wait(batch)?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    (0..N_BATCHES).map(|_| once()).collect()
+}
+
+/// Returns the duration of each of many batches in seconds, two in flight, and their start.
 fn deliver(renderer: &mut BulkRenderer, notes: &[Note]) -> Result<(Vec<f64>, Instant)> {
-    const N_BATCHES: usize = 40;
     let mut waiting = renderer.start_notes(notes, STILL)?;
     let mut times = Vec::new();
     let begin = Instant::now();
@@ -107,8 +124,8 @@ fn deliver(renderer: &mut BulkRenderer, notes: &[Note]) -> Result<(Vec<f64>, Ins
     Ok((times, begin))
 }
 
-/// A quarter of a second of one chord from a recorded graph, beside plain launches: the saving of a
-/// graph.
+/// Measures a quarter of a second of one chord from a recorded graph, beside plain launches: the
+/// saving of a graph.
 fn short_batch(queue: &Queue, budget: &Budget) -> Result<Row> {
     let bulk = Bulk { n_mixes: 1, len: RATE as usize / 4, position: 0 };
     let notes: Vec<Note> = (0..4).map(|i| Note { voice: pad(i), mix: 0, onset: 0, release: None }).collect();

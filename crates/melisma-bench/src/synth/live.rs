@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use melisma::Result;
+use melisma::synth::{Action, EngineConfig, Instrument, Stream, render_all};
 use melisma_kernels::{Budget, Cpu, Isa, Queue};
 
 use super::{Device, Row, beside, cpu_seconds, quantiles};
-use melisma::Result;
-use melisma::synth::{Action, EngineConfig, Instrument, Stream, render_all};
 
 const N_LIVE: usize = 200;
 const N_VOICES: u64 = 8;
@@ -30,7 +30,7 @@ pub(super) fn rows(time: Duration) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// CPU seconds of each of ten streams, divided by those of a single one: the minimum of many turns
+/// Measures the CPU seconds of each of ten streams, divided by those of a single one: the minimum of many turns
 /// of both.
 fn cost() -> Result<Row> {
     const TURNS: usize = 60;
@@ -54,7 +54,7 @@ fn cost() -> Result<Row> {
     Ok(row)
 }
 
-/// A block of every stream every 10 ms, on two cores.
+/// Measures a block of every stream every 10 ms, on two cores.
 fn deadlines(time: Duration) -> Result<Vec<Row>> {
     let queue: Queue = Device::Cpu(Cpu { isa: Isa::best(), threads: 2 }).queue(&Budget::unlimited())?;
     let mut streams = (0..N_LIVE).map(stream).collect::<Result<Vec<_>>>()?;

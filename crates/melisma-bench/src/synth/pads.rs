@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use melisma::Result;
+use melisma::synth::Instrument;
 use melisma_kernels::device::ceiling;
 use melisma_kernels::signal::voice::{Block, Control, TICK, Voice, Voices};
 use melisma_kernels::{Budget, Cpu, Isa, Level};
 
 use super::{Device, Plan, RATE, Row, beside, measure, of_times, pad, sound};
-use melisma::Result;
-use melisma::synth::Instrument;
 
 const N_PADS: usize = 4096;
 const LEN: usize = 1920;
@@ -19,7 +19,7 @@ enum Way<'a> {
     On(&'a melisma_kernels::Queue),
 }
 
-/// Seconds of voices per second, which is the number that plays in real time.
+/// Measures seconds of voices per second, which is the number that plays in real time.
 fn in_real_time(isa: Isa, voices: &[Voice], way: &Way<'_>, name: &str) -> Result<Row> {
     let mut pool = Voices::new(isa, voices.len(), 1);
     for voice in voices {
@@ -92,7 +92,7 @@ fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
     Ok([rows.swap_remove(middle), row])
 }
 
-/// The ratio of multiply-adds on two threads to one, each the median of several runs.
+/// Returns the ratio of multiply-adds on two threads to one, each the median of several runs.
 fn second_thread(isa: Isa) -> f64 {
     let median = || of_times((0..9).map(|_| ceiling::flops(isa)).collect()).median;
     let alone = median();

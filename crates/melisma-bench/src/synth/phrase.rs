@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use super::{Row, beside, long_phrase, of_times, quantiles};
 use melisma::Result;
 use melisma::synth::effect::{Reverb, ReverbSettings};
 use melisma::synth::{Bus, BusConfig, EngineConfig, Parameter, PhraseRenderer, Sound, Stream};
+
+use super::{Row, beside, long_phrase, of_times, quantiles};
 
 /// Samples that effects process at a time.
 const CHUNK: usize = 256;
@@ -25,11 +26,12 @@ pub(super) fn rows() -> Result<Vec<Row>> {
         (row.spread, row.n) = (first.spread, first.n);
         rows.push(beside(row, "steady", median));
     }
+    rows.push(reuse()?);
     rows.push(first_block()?);
     Ok(rows)
 }
 
-/// The first phrases of new renderers after the warm-up, and the following ones.
+/// Measures the first phrases of new renderers after the warm-up, and the following ones.
 fn times(effects: &str) -> Result<(Vec<f64>, Vec<f64>)> {
     const RENDERERS: usize = 5;
     const STEADY: usize = 8;
@@ -62,6 +64,30 @@ fn times(effects: &str) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok((first, steady))
 }
 
+/// Measures one renderer for all phrases, beside one whose engine and buffers are made anew for
+/// each.
+fn reuse() -> Result<Row> {
+    const RUNS: usize = 20;
+    let phrase = long_phrase();
+    let config = EngineConfig::default();
+    let mut kept = PhraseRenderer::new(config, phrase.seconds)?;
+    kept.render_phrase(&phrase)?;
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        kept.engine().reset();
+        kept.render_phrase(&phrase)?;
+        times[0].push(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        PhraseRenderer::new(config, phrase.seconds)?.render_phrase(&phrase)?;
+        times[1].push(start.elapsed().as_secs_f64());
+    }
+    let [reused, anew] = times.map(of_times);
+    let mut row = Row::single("synth/phrase 30 s dry, buffers reused", "ms", 1e3 * reused.median);
+    (row.spread, row.n) = (reused.spread, reused.n);
+    Ok(beside(row, "made anew for each phrase", 1e3 * anew.median))
+}
+
 fn add_room(room: &mut Reverb, left: &mut [f32], right: &mut [f32]) {
     let mut wet = [[0.0f32; CHUNK]; 2];
     for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {
@@ -75,7 +101,7 @@ fn add_room(room: &mut Reverb, left: &mut [f32], right: &mut [f32]) {
     }
 }
 
-/// From a cold start to the first 10 ms of the phrase's first notes.
+/// Measures from a cold start to the first 10 ms of the phrase's first notes.
 fn first_block() -> Result<Row> {
     let phrase = long_phrase();
     let mut times = Vec::new();

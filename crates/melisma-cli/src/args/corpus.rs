@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use super::input::InputArgs;
+
 /// Flags that need more than one audio file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Corpora")]
@@ -18,6 +20,11 @@ pub struct CorpusArgs {
     /// The column with the file names [default: path, or the first]
     #[arg(long, value_name = "N|NAME", requires = "metadata")]
     pub path_column: Option<String>,
+    /// Leave out files without a text
+    #[arg(long)]
+    pub require_text: bool,
+    #[command(flatten)]
+    pub files: InputArgs,
     /// Drop frames whose first code repeats that of the frame before; .jsonl only
     #[arg(long)]
     pub drop_repeats: bool,
@@ -32,6 +39,11 @@ pub struct CorpusArgs {
 impl CorpusArgs {
     /// Returns whether a flag was given that single files do not have.
     pub fn is_used(&self) -> bool {
-        self.metadata.is_some() || self.drop_repeats || self.shard.is_some() || self.on_error != "skip"
+        self.metadata.is_some()
+            || self.require_text
+            || self.files.is_used()
+            || self.drop_repeats
+            || self.shard.is_some()
+            || self.on_error != "skip"
     }
 }

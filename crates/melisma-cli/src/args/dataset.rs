@@ -6,6 +6,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Subcommand};
 
 use super::MelSettings;
+use super::input::InputArgs;
 
 /// Arguments of `dataset`.
 #[derive(Debug, Args)]
@@ -38,29 +39,15 @@ Examples:
   melisma dataset verify train.h5
   melisma dataset verify --json train.h5")]
     Verify {
-        /// A dataset
+        /// A dataset, or a .jsonl file of tokens
         path: PathBuf,
     },
     /// Merge shards into one dataset
     #[command(after_help = "\
 Examples:
-  melisma dataset merge part-1.h5 part-2.h5 -o train.h5
-  melisma dataset merge part-*.safetensors -o train.h5")]
-    Merge {
-        /// The shards, in any order
-        #[arg(required = true, value_name = "SHARD")]
-        shards: Vec<PathBuf>,
-        /// The merged dataset
-        #[arg(short, long, value_name = "OUT")]
-        output: PathBuf,
-        /// hdf5, safetensors or npy [default: by the output's suffix]
-        #[arg(long, value_name = "KIND")]
-        store: Option<String>,
-        /// Merge although shards of the whole are missing; the result has no rows of their files, and the attribute
-        /// missing_shards names them
-        #[arg(long)]
-        allow_missing: bool,
-    },
+  melisma dataset merge part-*.safetensors -o train.h5
+  melisma dataset merge part-*.safetensors -o train.jsonl --format orpheus --drop-repeats")]
+    Merge(MergeArgs),
     /// Predict time, machines, network and storage of a large job from measured records
     #[command(after_help = "\
 Examples:
@@ -68,6 +55,30 @@ Examples:
   melisma dataset plan --job tokens --hours 5000 --machine snac-encode.json --machines 8 --network 1.25GB
   melisma dataset plan --job pack --size 1.4TB --machine pack.json --storage 2GB")]
     Plan(PlanArgs),
+}
+
+/// Arguments of `dataset merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The shards, in any order
+    #[arg(required = true, value_name = "SHARD")]
+    pub shards: Vec<PathBuf>,
+    /// The merged dataset; a name that ends with .jsonl is a line for each row of tokens
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// hdf5, safetensors or npy [default: by the output's suffix]
+    #[arg(long, value_name = "KIND")]
+    pub store: Option<String>,
+    /// What a line of .jsonl holds: codes, or the ids of Orpheus [default: as in the shards, or codes]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "store", value_parser = PossibleValuesParser::new(["codes", "orpheus"]))]
+    pub format: Option<String>,
+    /// Drop frames whose first code repeats that of the frame before; .jsonl only
+    #[arg(long, conflicts_with = "store")]
+    pub drop_repeats: bool,
+    /// Merge although shards of the whole are missing; the result has no rows of their files, and the attribute
+    /// missing_shards names them
+    #[arg(long)]
+    pub allow_missing: bool,
 }
 
 /// Arguments of `dataset plan`.
@@ -111,7 +122,7 @@ fn hours(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     /// Folders, audio files, or text files with one path per line
-    #[arg(value_name = "DIR|LIST", required_unless_present = "test_gpu_pipeline")]
+    #[arg(value_name = "DIR|LIST", required_unless_present_any = ["test_gpu_pipeline", "path_list"])]
     pub inputs: Vec<PathBuf>,
     /// Where the dataset goes
     #[arg(short, long, value_name = "OUT", required_unless_present = "test_gpu_pipeline")]
@@ -136,6 +147,8 @@ pub struct BuildArgs {
     /// hdf5, safetensors or npy [default: by the output's suffix]
     #[arg(long, value_name = "KIND")]
     pub store: Option<String>,
+    #[command(flatten)]
+    pub files: InputArgs,
     /// Build part I of N, counted from 1
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
@@ -143,13 +156,20 @@ pub struct BuildArgs {
     #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
     pub on_error: String,
     /// Buffers in flight per thread on a GPU [default: 1]
-    #[arg(long, alias = "num-mega-buffers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(
+        long,
+        visible_alias = "num-mega-buffers",
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
     pub buffers_in_flight: Option<u16>,
     /// Segments per buffer [default: by bytes]
     #[arg(
         long,
-        alias = "seg-microbatch-segments",
+        visible_alias = "seg-microbatch-segments",
         value_name = "N",
+        allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=1_048_576)
     )]
     pub segments_per_buffer: Option<u32>,
@@ -161,6 +181,6 @@ pub struct BuildArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub technique: Vec<String>,
     /// Send generated audio through the pipeline, write nothing, and show what limited it
-    #[arg(long, conflicts_with_all = ["inputs", "output", "store", "shard", "on_error"])]
+    #[arg(long, conflicts_with_all = ["inputs", "path_list", "output", "store", "shard", "on_error"])]
     pub test_gpu_pipeline: bool,
 }

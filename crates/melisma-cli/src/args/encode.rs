@@ -13,7 +13,7 @@ use super::{MAX_CHUNK, TOKEN_FORMATS};
 #[derive(Debug, Args)]
 pub struct EncodeArgs {
     /// An audio file, or - for a pipe; or a corpus: folders, audio files, or text files with one path per line
-    #[arg(value_name = "IN", required = true)]
+    #[arg(value_name = "IN", required_unless_present = "path_list")]
     pub inputs: Vec<PathBuf>,
     /// The token file, or - for a pipe; for a corpus a .safetensors, .h5 or .jsonl file, or a folder of .npy files
     #[arg(short, long, value_name = "TOKENS")]

@@ -3,7 +3,7 @@
 use clap::Command;
 
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Speech", &["decode", "encode", "serve"]),
+    ("Speech", &["speak", "decode", "encode", "serve"]),
     ("Music", &["synth"]),
     ("Training data", &["mel", "dataset"]),
     ("Models", &["pack", "unpack", "optimize", "run", "cache"]),

@@ -13,11 +13,12 @@ use crate::input::is_pipe;
 use crate::settings::Settings;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 17] = [
+const INPUTS: [&str; 23] = [
     "api_key_file",
     "calibrate",
     "config",
     "delta",
+    "file",
     "input",
     "inputs",
     "machine",
@@ -26,14 +27,19 @@ const INPUTS: [&str; 17] = [
     "new",
     "old",
     "path",
+    "path_list",
+    "root",
     "score",
     "shards",
+    "soundfont",
     "spec",
+    "texts",
     "tokens",
     "upstream_key_file",
+    "voice_model",
 ];
 /// Arguments whose values are files or folders to write.
-const OUTPUTS: [&str; 6] = ["debug_capture", "midi", "output", "picture", "stems", "trace"];
+const OUTPUTS: [&str; 7] = ["debug_capture", "midi", "output", "picture", "stems", "tokens_out", "trace"];
 
 /// The paths of a command line.
 #[derive(Debug, Default)]
@@ -74,7 +80,7 @@ fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
         files.push(path.with_file_name("config.json"));
     }
     // The dataset walks folders of audio files itself.
-    if path.is_dir() && id != "inputs" {
+    if path.is_dir() && !matches!(id, "inputs" | "root") {
         let inside = entries(path);
         files.extend(inside.iter().flat_map(|path| entries(path)));
         files.extend(inside);
@@ -86,7 +92,8 @@ fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let is_read = |path: &PathBuf| {
         let suffix = path.extension().unwrap_or_default();
-        let is_named = ["config.json", "dataset.json"].iter().any(|name| path.ends_with(name));
+        let is_named =
+            ["config.json", "dataset.json", "speak.yaml", "tokenizer.json"].iter().any(|name| path.ends_with(name));
         path.is_dir() || is_named || ["bin", "npy", "safetensors"].iter().any(|read| suffix == *read)
     };
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_read).collect()
@@ -103,34 +110,49 @@ mod tests {
         "allow_host",
         "allow_origin",
         "autosize_gpu_batch",
+        "brightness",
         "buffers_in_flight",
         "channel",
         "chunk",
         "clips",
+        "delay",
         "device",
         "dtype",
         "engine",
         "format",
+        "gain",
         "host",
         "hours",
         "input_bytes",
+        "intensity",
         "job",
+        "key",
         "loudness",
         "machines",
+        "max_failures",
+        "max_seconds",
         "max_streams",
         "memory_limit",
+        "min_p",
+        "min_seconds",
         "min_snr",
+        "mode",
+        "motion",
         "network",
         "noise",
         "on_error",
         "path_column",
+        "penalty_window",
         "port",
         "precision",
         "preset",
         "profile",
         "profile_rows",
         "profile_sort",
+        "queue",
         "rate",
+        "repetition_penalty",
+        "reverb",
         "rooms",
         "sample_format",
         "seconds",
@@ -142,16 +164,25 @@ mod tests {
         "shard",
         "shell",
         "size",
+        "speed",
         "storage",
         "store",
+        "streams",
         "technique",
+        "temperature",
+        "tempo",
         "tensor",
+        "text",
         "text_column",
         "threads",
         "tile",
         "tile_size",
         "tolerance",
+        "top_k",
+        "top_p",
         "upstream",
+        "voice",
+        "voices",
         "within",
     ];
 

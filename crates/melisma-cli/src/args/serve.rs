@@ -13,7 +13,8 @@ pub struct ServeArgs {
     /// Port to listen on; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 8431, env = "MELISMA_PORT", hide_env = true)]
     pub port: u16,
-    /// File with the API key that clients must send; MELISMA_API_KEY may hold the key itself
+    /// File with the API key that clients must send, or with a line NAME: KEY [streams=N] [until=DATE] for each client;
+    /// MELISMA_API_KEY may hold a key itself
     #[arg(long, value_name = "FILE", env = "MELISMA_API_KEY_FILE", hide_env = true)]
     pub api_key_file: Option<PathBuf>,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
@@ -26,6 +27,12 @@ pub struct ServeArgs {
     /// File with the key that the upstream needs; MELISMA_UPSTREAM_KEY may hold the key itself
     #[arg(long, value_name = "FILE", env = "MELISMA_UPSTREAM_KEY_FILE", hide_env = true, requires = "upstream")]
     pub upstream_key_file: Option<PathBuf>,
+    /// Streams at a time, not measured [default: as many as the device keeps up with]; 1 to 65536, or auto
+    #[arg(long, value_name = "N")]
+    pub streams: Option<String>,
+    /// Longest wait for a free stream, 0s to 30s; 0s refuses at once [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub queue: Option<String>,
     /// Most streams at a time [default: 64 on a CPU, 2048 on a GPU]; fewer if the device cannot keep up
     #[arg(
         long,
@@ -41,4 +48,12 @@ pub struct ServeArgs {
     /// Web page that may use this server, as in https://example.com; repeatable
     #[arg(long, value_name = "ORIGIN", env = "MELISMA_ALLOW_ORIGIN", hide_env = true, value_delimiter = ',')]
     pub allow_origin: Vec<String>,
+}
+
+impl ServeArgs {
+    /// Returns the arguments that are settings: key, flag and text.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
+        let texts = [("serve.queue", "--queue", &self.queue), ("serve.streams", "--streams", &self.streams)];
+        texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)))
+    }
 }

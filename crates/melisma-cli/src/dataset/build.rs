@@ -1,6 +1,6 @@
 //! `melisma dataset build`.
 
-use melisma::dataset::{self, Options, Request, StoreKind, Tail, Techniques};
+use melisma::dataset::{self, Lengths, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::OutputPrecision;
 use melisma::text::duration;
 use melisma::{Device, Error, Result};
@@ -19,7 +19,9 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let segment = duration::parse(&args.segment)?;
     let hop = args.segment_hop.as_deref().map_or(Ok(segment), duration::parse)?;
     let tail = if args.drop_tail { Tail::Drop } else { Tail::Pad };
-    let mut options = Options::new(mel::config(&args.mel)?, segment)?.with_hop(hop)?.with_tail(tail);
+    let lengths = Lengths::new(args.files.min_seconds, args.files.max_seconds)?;
+    let mut options =
+        Options::new(mel::config(&args.mel)?, segment)?.with_hop(hop)?.with_tail(tail).with_lengths(lengths);
     match args.dtype.as_deref() {
         Some("f16") => options.mel.dtype = OutputPrecision::F16,
         Some(_) => options.mel.dtype = OutputPrecision::F32,
@@ -35,13 +37,13 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
         return session.print(device, || report::rehearsal_text(&rehearsal), report::rehearsal_json(&rehearsal));
     }
     let place = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
-    let inputs = watch::find(session, &args.inputs)?;
+    let inputs = watch::find(session, &args.inputs, &args.files)?;
     let (shard, n_shards) = watch::shard(args.shard.as_deref())?;
     let request = Request::new_in(context, &inputs, place, options)
         .with_shard(shard, n_shards)
         .with_store(StoreKind::choose(args.store.as_deref(), place)?)
         .with_existing(session.existing)
-        .with_stop_on_failure(args.on_error == "fail")
+        .with_max_failures(if args.on_error == "fail" { Some(0) } else { args.files.max_failures })
         .with_threads(session.config.threads.value.count())
         .with_techniques(techniques);
     let outcome = watch::build(session, &request)?;

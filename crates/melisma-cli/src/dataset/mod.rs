@@ -1,15 +1,16 @@
 //! `melisma dataset`.
 
 mod build;
+mod merge;
 mod plan;
 pub mod report;
 pub mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use melisma::Result;
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, Lines, Merge, Missing, Origin, StoreKind};
+use melisma::dataset::{self, Lines, Origin};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{self, Budget};
@@ -31,10 +32,7 @@ pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
         DatasetCommand::Plan(args) => plan::run(session, args),
         DatasetCommand::Info { path } => info(session, path),
         DatasetCommand::Verify { path } => verify(session, path),
-        DatasetCommand::Merge { shards, output, store, allow_missing } => {
-            let missing = if *allow_missing { Missing::Allow } else { Missing::Refuse };
-            merge(session, shards, output, store.as_deref(), missing)
-        }
+        DatasetCommand::Merge(args) => merge::run(session, args),
     }
 }
 
@@ -52,7 +50,7 @@ fn info(session: &Session, path: &Path) -> Result<()> {
         table.push([column.name.clone(), element.clone(), format!("{shape:?}")]);
         columns.insert(column.name.clone(), json!({ "type": element, "shape": shape }));
     }
-    let text = || table.text() + &shown(&layout.attributes);
+    let text = || table.text() + &attribute_lines(&layout.attributes);
     let json = json!({ "rows": layout.n_rows, "columns": columns, "attributes": layout.attributes });
     session.print(HOST, text, json)
 }
@@ -65,13 +63,13 @@ fn lines_info(session: &Session, path: &Path) -> Result<()> {
     });
     let text = || {
         let (rows, bytes) = (count(origin.rows, "row"), size::show(origin.bytes));
-        format!("{rows}, {bytes}\nblake3: {}\n{}", origin.blake3, shown(&origin.attributes))
+        format!("{rows}, {bytes}\nblake3: {}\n{}", origin.blake3, attribute_lines(&origin.attributes))
     };
     session.print(HOST, text, json)
 }
 
-/// Returns one attribute per line.
-fn shown(attributes: &Map<String, Value>) -> String {
+/// Returns the attributes, one per line.
+fn attribute_lines(attributes: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
         let line = format!("{name}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
         terminal::one_line(&line) + "\n"
@@ -91,6 +89,11 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
         let columns = verified.unhashed.join(", ");
         session.say(&format!("note: {}: its format records no hash of {columns}", terminal::name(path)));
     }
+    if let Some(origin) = &verified.missing_origin {
+        let origin = terminal::name(origin);
+        session
+            .say(&format!("note: {origin} is missing: each line was checked by itself, not against what was written"));
+    }
     let text = || {
         format!(
             "{}, {}: {} zero-filled, {} missing, {} damaged\n",
@@ -104,36 +107,13 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
     let json = json!({
         "rows": verified.rows, "bytes": verified.bytes, "zero_filled": verified.zero_filled,
         "pending": verified.pending, "damaged": verified.damaged, "first_damaged": verified.first_damaged,
+        "first_damaged_files": verified.first_files,
         "plan_matches": verified.plan_matches, "columns_without_hash": verified.unhashed,
+        "fault": verified.fault, "missing_origin": verified.missing_origin.as_ref().map(|path| path.display().to_string()),
     });
     session.print(HOST, text, json)?;
     report_memory(session, &budget);
     verified.check().map_err(|error| error.at(path.display()))
-}
-
-fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&str>, missing: Missing) -> Result<()> {
-    let (store, budget) = (StoreKind::choose(store, output)?, host_budget(session)?);
-    let (existing, threads) = (session.existing, session.config.threads.value.count());
-    let merged = dataset::merge(
-        &Merge::new(shards, output, store, &budget).with_existing(existing).with_missing(missing).with_threads(threads),
-    )?;
-    let is_are = |n: usize| if n == 1 { "is" } else { "are" };
-    if !merged.missing.is_empty() {
-        let n = merged.missing.len();
-        session.say(&format!("note: {} {} missing: {:?}", count(n as u64, "shard"), is_are(n), merged.missing));
-    }
-    if merged.n_unnumbered > 0 {
-        let n = count(merged.n_unnumbered as u64, "dataset");
-        session.say(&format!("note: {n} without a shard number; whether all shards are there is not known"));
-    }
-    let json = json!({
-        "shards": shards.len(), "rows": merged.rows, "output": output.display().to_string(),
-        "missing_shards": merged.missing, "unnumbered_shards": merged.n_unnumbered,
-    });
-    let text = || format!("{} of {}\n", count(merged.rows, "row"), count(shards.len() as u64, "shard"));
-    session.print(HOST, text, json)?;
-    report_memory(session, &budget);
-    Ok(())
 }
 
 /// Prints memory use with `--verbose`.

@@ -84,7 +84,9 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
     }
     let mut text = table.text();
     if is_gpu {
-        text += &format!("the device was busy {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
+        let kernels = kernels_busy(counters, wall_seconds);
+        let kernels = kernels.map(|share| format!(", its kernels {:.1} %", 100.0 * share)).unwrap_or_default();
+        text += &format!("the device was busy {:.1} % of the time{kernels}\n", 100.0 * busy(counters, wall_seconds));
     }
     if counters.recovered > 0 {
         let verb = if counters.recovered == 1 { "was" } else { "were" };
@@ -101,6 +103,13 @@ fn busy(counters: &Snapshot, wall_seconds: f64) -> f64 {
     counters.device_seconds / wall_seconds.max(1e-9)
 }
 
+/// Returns the share of the time in which a GPU's kernels ran, where copies are timed apart from them.
+fn kernels_busy(counters: &Snapshot, wall_seconds: f64) -> Option<f64> {
+    let seconds = |stage: Stage| counters.seconds[stage as usize];
+    let is_apart = counters.device_seconds > 0.0 && seconds(Stage::ToDevice) + seconds(Stage::FromDevice) > 0.0;
+    is_apart.then(|| seconds(Stage::Compute) / wall_seconds.max(1e-9))
+}
+
 /// Returns the keys that builds and rehearsals share.
 fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String, Value> {
     let stages: Map<String, Value> = Stage::ALL
@@ -108,7 +117,7 @@ fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String,
         .zip(counters.seconds)
         .map(|(stage, seconds)| (stage.name().into(), seconds.into()))
         .collect();
-    let device_busy = if counters.device_seconds > 0.0 { json!(busy(counters, wall_seconds)) } else { Value::Null };
+    let device_busy = (counters.device_seconds > 0.0).then(|| busy(counters, wall_seconds));
     let limited_by = counters.usage(wall_seconds, threads).first().map(|(name, _)| *name);
     let all = json!({
         "wall_seconds": wall_seconds,
@@ -117,6 +126,7 @@ fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String,
         "bytes_written": counters.bytes_written,
         "stages": stages,
         "device_busy": device_busy,
+        "kernels_busy": kernels_busy(counters, wall_seconds),
         "limited_by": limited_by,
         "launches_recovered": counters.recovered,
     });
@@ -135,6 +145,7 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
     let own = json!({
         "files_ok": outcome.files_ok,
         "files_failed": outcome.files_failed(),
+        "files_left_out": outcome.left_out,
         "files_repaired": outcome.files_repaired,
         "files_resampled": outcome.files_resampled,
         "segments": outcome.segments,
@@ -145,6 +156,7 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
         "steady_segments_per_second": outcome.steady_rows_per_second,
         "x_realtime": counters.rows as f64 / outcome.segments.max(1) as f64 * outcome.audio_seconds / seconds,
         "failures": listed,
+        "failures_by_code": outcome.failures_by_code(),
         "skipped": {
             "formats": skipped.formats.iter().map(|(suffix, some)| (suffix.clone(), names(some))).collect::<Map<_, _>>(),
             "unreadable": names(&skipped.unreadable),

@@ -1,17 +1,18 @@
 //! What builds of spectrograms and of tokens share: shards, progress, and the list of failures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use melisma::dataset::{Counters, Input, Inputs, Outcome, Request};
+use melisma::dataset::{Counters, Input, Inputs, Outcome, Request, Search};
 use melisma::output::{self, Existing};
 use melisma::runtime::thread;
 use melisma::text::count;
 use melisma::{Error, Result};
 
+use crate::args::InputArgs;
 use crate::session::Session;
 use crate::terminal;
 
@@ -21,8 +22,8 @@ const MAX_SHOWN: usize = 10;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Finds the input files, and says what was left out.
-pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> {
-    let inputs = Inputs::find(places)?;
+pub fn find(session: &Session, places: &[PathBuf], files: &InputArgs) -> Result<Inputs> {
+    let inputs = Search::new(places).with_list(files.list.clone()).with_root(files.root.clone()).run()?;
     if let Some(trace) = &session.settings.trace.value {
         output::refuse_among(trace, inputs.files.iter().map(Input::path))?;
     }
@@ -47,7 +48,7 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.is_empty() {
         return;
     }
-    if outcome.failures.len() > outcome.clipped {
+    if outcome.failures.len() > outcome.clipped + outcome.left_out {
         session.refused_some();
     }
     // Beside the dataset itself if `place` is a link.
@@ -58,6 +59,10 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     let n = outcome.files_failed();
     if n > 0 {
         kinds.push(format!("{} {}", count(n as u64, "file"), is(n, "was refused", "were refused")));
+    }
+    if outcome.left_out > 0 {
+        let verb = is(outcome.left_out, "was left out", "were left out");
+        kinds.push(format!("{} {verb} by a filter", count(outcome.left_out as u64, "file")));
     }
     if outcome.without_text > 0 {
         kinds.push(format!(
@@ -78,9 +83,29 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     }
     let it_is = is(outcome.failures.len(), "it is", "they are");
     session.say(&format!("{}; {it_is} listed in {list}", kinds.join(", ")));
+    if n + outcome.left_out > 0 {
+        session.say(&format!("  by reason: {}", reasons(outcome)));
+    }
     for failure in outcome.failures.iter().take(MAX_SHOWN) {
         session.say(&format!("  {}", terminal::one_line(&format!("{}: {}", failure.path, failure.message))));
     }
+    if let Some(more) = outcome.failures.len().checked_sub(MAX_SHOWN).filter(|&more| more > 0) {
+        session.say(&format!("  and {more} more"));
+    }
+}
+
+/// Returns how many files were refused or left out for each reason, most frequent first.
+fn reasons(outcome: &Outcome) -> String {
+    let mut counts: Vec<(usize, &str)> = Vec::new();
+    for failure in outcome.failures.iter().filter(|failure| failure.is_refusal() || failure.is_left_out()) {
+        match counts.iter_mut().find(|(_, code)| *code == failure.code) {
+            Some((n, _)) => *n += 1,
+            None => counts.push((1, &failure.code)),
+        }
+    }
+    counts.sort_by_key(|&(n, code)| (std::cmp::Reverse(n), code));
+    let shown: Vec<String> = counts.iter().map(|(n, code)| format!("{n} {code}")).collect();
+    shown.join(", ")
 }
 
 /// Builds, with a progress bar on a terminal.

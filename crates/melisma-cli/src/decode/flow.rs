@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
-use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
+use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress};
 use melisma::text::{count, realtime, size};
 use melisma::{Error, ErrorKind, Result};
@@ -38,7 +38,6 @@ pub enum Start {
 }
 
 pub struct Options {
-    pub model: String,
     pub format: Format,
     pub decoding: DecodeOptions,
     pub chunk: Option<usize>,
@@ -80,6 +79,9 @@ pub struct Flow<'a> {
     n_frameless: u64,
     gap_samples: u64,
     decoding: Duration,
+    /// Time since the last chunk in which text became frames.
+    validating: Duration,
+    n_chunks: u64,
     notes: Vec<String>,
     /// Memory of a list of codes, held until the list is complete.
     list_memory: Vec<Reservation>,
@@ -111,6 +113,8 @@ impl<'a> Flow<'a> {
             n_frameless: 0,
             gap_samples: 0,
             decoding: Duration::ZERO,
+            validating: Duration::ZERO,
+            n_chunks: 0,
             notes: Vec::new(),
             list_memory: Vec::new(),
         })
@@ -123,14 +127,21 @@ impl<'a> Flow<'a> {
         self.bar.finish_and_clear();
         outcome?;
         self.check_frames().map_err(|error| error.at(input.name()))?;
-        let Self { stream, mut sink, reader, mut decoding, mut n_samples, .. } = self;
+        let Self { session, codec, stream, mut sink, reader, mut decoding, mut n_samples, .. } = self;
         let early_samples = self.progress.early;
         let start = Instant::now();
         let rest = stream.finish()?;
-        decoding += start.elapsed();
+        let flushing = start.elapsed();
+        decoding += flushing;
         n_samples += rest.len() as u64;
+        let start = Instant::now();
         sink.write(&rest)?;
         sink.finish()?;
+        if session.settings.verbose.value {
+            let [decode, write] = [flushing, start.elapsed()].map(|stage| stage.as_secs_f64() * 1e3);
+            let sound = sound_ms(codec, rest.len());
+            session.say(&format!("flush: decode {decode:.3} ms, write {write:.3} ms, {sound:.0} ms of sound"));
+        }
         Ok(Outcome {
             ledger: reader.ledger(),
             n_samples,
@@ -148,7 +159,9 @@ impl<'a> Flow<'a> {
             let n = input.read(&mut bytes)?;
             self.reserve_list(n)?;
             let before = self.reader.ledger().frames;
+            let start = Instant::now();
             let codes = if n == 0 { self.reader.finish()? } else { self.reader.push(&bytes[..n])? };
+            self.validating += start.elapsed();
             self.pending.append(codes.frames())?;
             let found = self.reader.ledger().frames > before;
             self.n_frameless = if found { 0 } else { self.n_frameless + n as u64 };
@@ -203,26 +216,42 @@ impl<'a> Flow<'a> {
             samples = self.stream.peek()?;
         }
         self.progress = self.stream.progress()?;
-        self.decoding += start.elapsed();
+        let decoding = start.elapsed();
+        self.decoding += decoding;
         self.gap_samples = self.gap_samples.max(self.progress.gap());
         self.n_samples += samples.len() as u64;
         let audio = self.n_samples as f64 / f64::from(self.codec.model.config().sampling_rate);
         let speed = realtime(audio, self.decoding.as_secs_f64());
         self.bar.set_message(format!("{} frames, {speed}", self.reader.ledger().frames));
-        self.sink.write(&samples)
+        let start = Instant::now();
+        self.sink.write(&samples)?;
+        self.report_chunk(frames.len(), samples.len(), [decoding, start.elapsed()]);
+        Ok(())
+    }
+
+    /// Prints the stages of a chunk with `--verbose`. Chunks of one read share its validation: the first
+    /// has it.
+    fn report_chunk(&mut self, n_frames: usize, n_samples: usize, [decoding, writing]: [Duration; 2]) {
+        self.n_chunks += 1;
+        let validating = std::mem::take(&mut self.validating);
+        if !self.session.settings.verbose.value {
+            return;
+        }
+        let [validation, decode, write] = [validating, decoding, writing].map(|stage| stage.as_secs_f64() * 1e3);
+        let sound = sound_ms(self.codec, n_samples);
+        let line = format!(
+            "chunk {}: {}, validation {validation:.3} ms, decode {decode:.3} ms, write {write:.3} ms, {sound:.0} ms of \
+             sound",
+            self.n_chunks,
+            count(n_frames as u64, "frame"),
+        );
+        self.bar.suspend(|| self.session.say(&line));
     }
 
     /// Rejects tokens of another model, and warns once about tokens that may be from another model.
     fn check_origin(&mut self) -> Result<()> {
-        let origin = self.reader.origin(&self.codec.model)?;
-        let is_orpheus = matches!(self.reader.format(), Format::Orpheus | Format::Ids);
-        let has_frames = self.reader.ledger().frames > 0;
-        if origin == Origin::Unknown
-            && is_orpheus
-            && has_frames
-            && self.options.model == BUILTIN
-            && self.notes.is_empty()
-        {
+        self.reader.origin(&self.codec.model)?;
+        if self.reader.is_doubtful(&self.codec.model) && self.notes.is_empty() {
             let note = format!(
                 "these tokens do not say which model made them; {BUILTIN} has codebooks of its own, and tokens of another \
                  model sound like noise"
@@ -258,6 +287,10 @@ impl<'a> Flow<'a> {
         };
         Err(Error::corrupt(message).with_hint(FORMATS))
     }
+}
+
+fn sound_ms(codec: &Codec, n_samples: usize) -> f64 {
+    n_samples as f64 * 1e3 / f64::from(codec.model.config().sampling_rate)
 }
 
 /// Names the input in errors about it, but not in those about the output.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use melisma::audio;
 use melisma::audio::wav::SampleFormat;
-use melisma::config::{Policy, precision};
+use melisma::config::Policy;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::tokens::Format;
@@ -29,19 +29,18 @@ use crate::input::{Input, is_pipe};
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use flow::{Flow, Options, Outcome, Work};
-use sink::{Layout, Sink};
-pub use sink::{Output, partial_name};
+pub use sink::{Layout, Output, Sink, partial_name};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
     let options = options(session, args)?;
     refuse_mixing(session, &args.output)?;
-    let format = audio_format(args)?;
+    let format = audio_format(&args.output, &args.sample_format)?;
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
     let output = Output::open(&args.output, session.existing)?;
     let context = session.context()?;
-    session.require(context.device(), "decoding with this model", needed(&args.model, context.device()))?;
+    session.require(context.device(), "decoding with this model", required_memory(&args.model, context.device()))?;
     let codec = Codec::open_in(context, &args.model)?;
     let player = Player::new(&codec.model, context.queue(), context.budget(), options.decoding.clone())?;
     let sink = Sink::new(output, Layout { sample_rate: codec.model.config().sampling_rate, format });
@@ -60,16 +59,16 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
 
 /// Returns the memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
 /// engine. A model that cannot be read counts as 0, because opening it fails later.
-fn needed(model: &str, device: &Device) -> Needed {
+fn required_memory(model: &str, device: &Device) -> Needed {
     let engine = Config::open(model).map(|config| Engine::needed(&config, device, 1)).unwrap_or_default();
     Needed { host: loaded_bytes(model) + engine.host + flow::UNDECIDED_BYTES, ..engine }
 }
 
 /// Returns the format that the name of the output asks for. A pipe and a name without a suffix get WAV.
-fn audio_format(args: &DecodeArgs) -> Result<audio::Format> {
-    let samples = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
-    match args.output.extension() {
-        Some(_) if !is_pipe(&args.output) => audio::Format::of(&args.output, samples),
+pub fn audio_format(output: &Path, sample_format: &str) -> Result<audio::Format> {
+    let samples = SampleFormat::from_name(sample_format).unwrap_or_default();
+    match output.extension() {
+        Some(_) if !is_pipe(output) => audio::Format::of(output, samples),
         _ => Ok(audio::Format::Wav(samples)),
     }
 }
@@ -82,18 +81,20 @@ pub fn refuse_mixing(session: &Session, output: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Returns the noise that `text` names.
+pub fn noise(text: &str) -> Result<Noise> {
+    let wrong =
+        || Error::invalid(format!("`{text}` is not a noise setting")).with_hint("use off, or seed:N as in seed:7");
+    match text {
+        "off" => Ok(Noise::Off),
+        _ => text.strip_prefix("seed:").and_then(|seed| seed.parse().ok()).map(Noise::Seed).ok_or_else(wrong),
+    }
+}
+
 fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
-    let wrong = || {
-        Error::invalid(format!("`{}` is not a noise setting", args.noise)).with_hint("use off, or seed:N as in seed:7")
-    };
-    let noise = match args.noise.as_str() {
-        "off" => Noise::Off,
-        text => Noise::Seed(text.strip_prefix("seed:").and_then(|seed| seed.parse().ok()).ok_or_else(wrong)?),
-    };
     Ok(Options {
-        model: args.model.clone(),
         format: Format::from_name(&args.format).unwrap_or_default(),
-        decoding: DecodeOptions::default().with_noise(noise).with_rounding(rounding(session)?),
+        decoding: DecodeOptions::default().with_noise(noise(&args.noise)?).with_rounding(rounding(session)?),
         chunk: args.chunk.map(|frames| frames as usize),
         start: if args.early { flow::Start::Early } else { flow::Start::Exact },
     })
@@ -102,16 +103,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
 /// Returns the rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
 /// FP32.
 pub fn rounding(session: &Session) -> Result<Rounding> {
-    let precision = Policy::new(&session.config).precision;
-    match precision.audible.storage {
-        precision::Format::Fp16 | precision::Format::Int8 => {
-            Err(Error::unsupported(format!("decode: no {} products", precision.audible.storage))
-                .with_hint("use precision bf16, or tf32: true; fp32 is the default"))
-        }
-        precision::Format::Bf16 => Ok(Rounding::Bf16),
-        precision::Format::Fp32 if precision.tf32 => Ok(Rounding::Tf32),
-        precision::Format::Fp32 => Ok(Rounding::Off),
-    }
+    Policy::new(&session.config).rounding().map_err(|error| error.at("decode"))
 }
 
 struct Report<'a> {

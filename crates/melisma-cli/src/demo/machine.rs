@@ -3,9 +3,10 @@
 use melisma::Result;
 
 use super::Chapter;
+use super::folder::Folder;
 use crate::doctor::Facts;
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, _: &Folder) -> Result<Chapter> {
     Ok(Chapter { folded: Facts::collect(session)?.table().html(), ..Chapter::default() })
 }

@@ -1,5 +1,4 @@
-//! The step `mel`: one clip through every preset, and a small dataset build that is killed midway
-//! and resumed.
+//! The step `mel`: one clip through every preset, and a small dataset.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +11,15 @@ use melisma::random::Lcg32;
 use melisma::text::table::{Align, Table};
 use melisma::text::{duration, size};
 
+use super::folder::Folder;
 use super::page::{commands, facts};
-use super::{Chapter, picture};
+use super::{Chapter, in_words, picture};
 use crate::session::Session;
 
 /// Files in the dataset.
 const FILES: u32 = 40;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let context = session.context()?;
     let mut table =
         Table::new([("preset", Align::Left), ("shape", Align::Left), ("time", Align::Right), ("is", Align::Left)]);
@@ -37,9 +37,12 @@ pub fn run(session: &Session) -> Result<Chapter> {
             image = picture::spectrogram(&mel, &config);
         }
     }
-    let build = dataset(session)?;
+    let clip = Clip::mono(22_050, sweep(22_050, 4.0, 1.0));
+    folder.write("clip.wav", &wav::encode(&clip, wav::SampleFormat::S16)?)?;
+    let build = dataset(session, folder)?;
     let shown = [
-        "<p>Four seconds of a rising tone over noise, and a folder of such clips as one file for training.</p>\n"
+        "<p>Four seconds of a rising tone over noise; a folder of such clips and a broken file, as one file for \
+         training.</p>\n"
             .to_owned(),
         format!("<figure>{image}<figcaption><span>4 s</span><span>preset builder</span></figcaption></figure>\n"),
         facts(&[
@@ -49,8 +52,12 @@ pub fn run(session: &Session) -> Result<Chapter> {
         ]),
         commands(&["melisma mel clip.wav -o clip.npy", "melisma dataset build wavs/ -o train.h5 --segment 1s"]),
     ];
-    let folded = table.html() + &build.table.html();
-    Ok(Chapter { title: "Spectrograms, one or a million".to_owned(), shown: shown.concat(), folded })
+    Ok(Chapter {
+        title: "Spectrograms, one or a million".to_owned(),
+        device: Some(in_words(context.device())),
+        shown: shown.concat(),
+        folded: table.html() + &build.table.html(),
+    })
 }
 
 /// A dataset that was built, and how fast.
@@ -61,22 +68,21 @@ struct Build {
     table: Table,
 }
 
-fn dataset(session: &Session) -> Result<Build> {
+fn dataset(session: &Session, folder: &Folder) -> Result<Build> {
     let context = session.context()?;
-    let folder = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
-    let sounds = folder.0.join("wavs");
+    let scratch = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
+    output::create_directory(&scratch.0)?;
+    let sounds = folder.path("wavs");
     output::create_directory(&sounds)?;
     for index in 0..FILES {
         let clip = Clip::mono(22_050, sweep(22_050, 2.0, 0.5 + index as f32 / 40.0));
-        let path = sounds.join(format!("{index:02}.wav"));
-        std::fs::write(&path, wav::encode(&clip, wav::SampleFormat::S16)?)
-            .map_err(|error| output::failed(&path, error))?;
+        folder.write(&format!("wavs/{index:02}.wav"), &wav::encode(&clip, wav::SampleFormat::S16)?)?;
     }
-    let broken = sounds.join("broken.wav");
+    let broken = scratch.0.join("broken.wav");
     std::fs::write(&broken, b"RIFF").map_err(|error| output::failed(&broken, error))?;
     let second = Duration::from_secs(1);
-    let inputs = Inputs::find(&[sounds])?;
-    let output = folder.0.join("train.h5");
+    let inputs = Inputs::find(&[sounds, broken])?;
+    let output = scratch.0.join("train.h5");
     let options = Options::new(Config::preset("builder")?, second)?;
     let request = Request::new_in(context, &inputs, &output, options);
     let outcome = request.with_threads(session.config.threads.value.count()).build()?;

@@ -1,5 +1,6 @@
 //! `melisma demo`: every job on built-in material, and a report page.
 
+mod folder;
 mod machine;
 mod mel;
 mod optimize;
@@ -19,20 +20,24 @@ use indicatif::{ProgressBar, ProgressStyle};
 use melisma::Result;
 use melisma::output::{self, OutputFile};
 use melisma::runtime::MemoryTracker;
+use melisma::runtime::device::Device;
 use melisma::text::duration;
 use serde_json::json;
 
 use crate::args::DemoArgs;
 use crate::session::Session;
 use crate::terminal;
+use folder::{Folder, REPORT};
 
-/// Does one job and returns its part of the page.
-type Step = fn(&Session) -> Result<Chapter>;
+/// Does one job, leaves the files of its commands in the folder, and returns its part of the page.
+type Step = fn(&Session, &Folder) -> Result<Chapter>;
 
 /// A step's part of the page, as HTML.
 #[derive(Default)]
 struct Chapter {
     title: String,
+    /// What computed it; none if the step has only tables.
+    device: Option<String>,
     /// Sentences, players and figures; empty if the step has only tables.
     shown: String,
     /// Tables, folded away at the end.
@@ -60,11 +65,11 @@ struct Done {
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     session.collect()?;
     let context = session.context()?;
-    output::create_directory(&args.output)?;
-    let path = args.output.join("report.html");
-    let mut file = OutputFile::create(&path, session.existing)?;
-    let done = all_steps(session, context.memory())?;
-    std::io::Write::write_all(&mut file, page::html(session, &done)?.as_bytes())
+    let folder = Folder::create(&args.output, session.existing)?;
+    let path = folder.path(REPORT);
+    let mut file = OutputFile::create(&path, folder.existing())?;
+    let done = all_steps(session, &folder, context.memory())?;
+    std::io::Write::write_all(&mut file, page::html(&done)?.as_bytes())
         .map_err(|error| output::failed(&path, error))?;
     file.commit()?;
     if args.open {
@@ -79,7 +84,7 @@ pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     session.print(context.device(), text, json!({ "steps": steps, "report": path.display().to_string() }))
 }
 
-fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {
+fn all_steps(session: &Session, folder: &Folder, memory: &MemoryTracker) -> Result<Vec<Done>> {
     let bar = if session.has_audience() { ProgressBar::new(STEPS.len() as u64) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {eta}") {
         bar.set_style(style);
@@ -91,13 +96,21 @@ fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {
         let chapter = {
             let _span = tracing::info_span!("step", step = name).entered();
             let _scope = memory.scope(*name);
-            step(session)?
+            step(session, folder)?
         };
         done.push(Done { name, seconds: start.elapsed().as_secs_f64(), chapter });
         bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(done)
+}
+
+/// Returns a device in words.
+fn in_words(device: &Device) -> String {
+    match device {
+        Device::Cpu(_) => "the CPU".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn open(session: &Session, path: &Path) {

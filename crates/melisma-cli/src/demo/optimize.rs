@@ -2,38 +2,41 @@
 
 use std::path::PathBuf;
 
+use melisma::format::{Value, npy};
 use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Requested, Requirements, Search};
-use melisma::output::{self, Existing};
+use melisma::output;
+use melisma::random::Lcg32;
 use melisma::text::html::escape;
 use melisma::text::table::{Align, Table};
 use melisma::text::{size, spaced};
 use melisma::{Error, ErrorKind, Result};
 
-use super::Chapter;
+use super::folder::Folder;
 use super::page::{commands, facts};
+use super::{Chapter, in_words};
 use crate::optimize::worker;
 use crate::session::Session;
 
 const SIZES: Snac<'_> = Snac { latent_dim: 32, dim: 64, strides: &[4, 4, 2] };
 
 /// A temporary folder, removed on drop.
-struct Folder(PathBuf);
+struct Scratch(PathBuf);
 
-impl Drop for Folder {
+impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-pub fn run(session: &Session) -> Result<Chapter> {
-    let folder = Folder(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
-    output::create_directory(&folder.0)?;
-    let model = folder.0.join("decoder.onnx");
-    output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
+pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
+    let scratch = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
+    output::create_directory(&scratch.0)?;
+    let model = folder.write("decoder.onnx", &snac_decoder(&SIZES, 1)?.to_bytes()?)?;
+    folder.write("z.npy", &npy::encode(&latents()?))?;
     // A separate cache, so that each demo shows both a search and a cache hit.
-    let cache = Cache::open(Some(&folder.0), Options::new(u64::MAX));
+    let cache = Cache::open(Some(&scratch.0), Options::new(u64::MAX));
     let budget = session.context()?.budget();
     let search = Search::with_cache(cache, &session.config, budget, worker()?);
     let requested = Requested::default().with_precision("fp32").with_tolerance(1e-3).with_engine("auto");
@@ -66,7 +69,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
             report.candidates.len().saturating_sub(1)
         ),
         facts(&[
-            (format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for each run"),
+            (format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for each run, in the middle of all"),
             (format!("{:.1e}", report.accuracy.max_abs), "largest difference from FP32"),
         ]),
         commands(&[
@@ -76,7 +79,18 @@ pub fn run(session: &Session) -> Result<Chapter> {
     ];
     Ok(Chapter {
         title: "A model, and its fastest engine here".to_owned(),
+        device: Some(match report.candidate.engine.is_on_gpu() {
+            true => in_words(session.context()?.device()),
+            false => "the CPU".to_owned(),
+        }),
         shown: shown.concat(),
         folded: table.html(),
     })
+}
+
+/// Returns an input of the decoder.
+fn latents() -> Result<Value> {
+    let mut random = Lcg32::new(1);
+    let values: Vec<f32> = (0..32 * 64).map(|_| 2.0 * random.unit() - 1.0).collect();
+    Value::from_slice(&values, &[1, 32, 64])
 }

@@ -8,11 +8,13 @@ use melisma::text::{size, spaced};
 use melisma::{Error, ErrorKind, Result, snac};
 
 use super::Chapter;
+use super::folder::Folder;
 use super::page::{commands, facts};
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let source = snac::mini24_weights();
+    folder.write("model.safetensors", source)?;
     let budget = session.context()?.budget();
     let options = Options::new(budget).with_threads(session.config.threads.value.count());
     let mut packed = Vec::new();
@@ -46,8 +48,12 @@ pub fn run(session: &Session) -> Result<Chapter> {
             (format!("{:.0} MB/s", before / 1e6 / summary.encode_seconds.max(1e-9)), "packed"),
             (format!("{:.0} MB/s", before / 1e6 / seconds.max(1e-9)), "unpacked and checked"),
         ]),
-        commands(&["melisma pack model.safetensors", "melisma unpack model.packed.safetensors -o model.safetensors"]),
+        commands(&[
+            "melisma pack model.safetensors",
+            "melisma unpack model.packed.safetensors -o unpacked.safetensors",
+        ]),
     ];
     let folded = format!("<p>The largest tensors:</p>\n{}", table.html());
-    Ok(Chapter { title: "Weights, smaller and the same".to_owned(), shown: shown.concat(), folded })
+    let title = "Weights, smaller and the same".to_owned();
+    Ok(Chapter { title, device: Some("the CPU".to_owned()), shown: shown.concat(), folded })
 }

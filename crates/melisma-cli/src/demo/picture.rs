@@ -16,7 +16,7 @@ const N_BANDS: usize = 120;
 const LOWEST_HZ: f32 = 50.0;
 const FLOOR_DB: f32 = -100.0;
 
-/// Returns the range of samples in every column; the loudest reaches the edge.
+/// Draws the range of samples in every column; the loudest reaches the edge.
 pub fn wave(samples: &[f32]) -> String {
     let per_column = samples.len().div_ceil(WIDTH).max(1);
     let peak = samples.iter().fold(1e-4f32, |most, sample| most.max(sample.abs()));
@@ -38,7 +38,7 @@ pub fn spectrogram(mel: &Spectrogram, config: &Config) -> String {
     format!("<img class=\"spec\" alt=\"mel spectrogram\" src=\"data:image/png;base64,{data}\">\n")
 }
 
-/// Returns the mean power around frequencies on a logarithmic scale, in dB relative to full scale.
+/// Draws the mean power around frequencies on a logarithmic scale, in dB relative to full scale.
 pub fn spectra(sample_rate: u32, sounds: &[(&str, &Vec<f32>)]) -> String {
     let mut body = String::new();
     let nyquist = sample_rate as f32 / 2.0;

@@ -7,9 +7,10 @@ use melisma::text::html::escape;
 use melisma::text::spaced;
 
 use super::Chapter;
+use super::folder::Folder;
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, _: &Folder) -> Result<Chapter> {
     let context = session.context()?;
     let check = SelfCheck::run(context.queue(), context.budget())?;
     let summary = context.memory().summary();

@@ -13,8 +13,9 @@ use melisma::text::html::escape;
 use melisma::text::table::{Align, Table};
 use melisma::{Context, Error, ErrorKind, Result, mel};
 
+use super::folder::Folder;
 use super::page::{commands, facts, grouped};
-use super::{Chapter, picture, player};
+use super::{Chapter, in_words, picture, player};
 use crate::codec::{BUILTIN, Codec};
 use crate::session::Session;
 
@@ -22,7 +23,8 @@ use melisma_models::mini24::SAMPLE;
 /// Frames in the comparison; the windowed decoder decodes every frame four times.
 const WINDOWED_FRAMES: usize = 24;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
+    folder.write("speech.wav", SAMPLE)?;
     let codec = Codec::open(session, BUILTIN)?;
     let context = session.context()?;
     let streamed = |codes: &Codes| streamed(&codec.model, context, codes);
@@ -63,10 +65,13 @@ pub fn run(session: &Session) -> Result<Chapter> {
         format!("<div class=\"pair\">\n{}</div>\n", pair.concat()),
         facts(&[
             (format!("{:.0}x", trip.seconds / trip.decoding.as_secs_f64().max(1e-9)), "faster than it plays"),
-            (format!("{:.1} ms", 1e3 * trip.first.as_secs_f64()), "of computing to the first sound"),
+            (
+                format!("{:.1} ms", 1e3 * trip.first.as_secs_f64()),
+                "of computing to the first samples, model open and tokens at hand",
+            ),
             (format!("{:.0}", trip.ledger.seen() as f64 / trip.seconds), "tokens a second of sound"),
         ]),
-        commands(&["melisma encode speech.wav -o tokens.txt", "melisma decode tokens.txt -o speech.wav"]),
+        commands(&["melisma encode speech.wav -o tokens.txt", "melisma decode tokens.txt -o decoded.wav"]),
     ];
     let tokens: String = trip.tokens.chars().take(160).collect();
     let folded = [
@@ -78,7 +83,8 @@ pub fn run(session: &Session) -> Result<Chapter> {
         windows,
     ];
     let title = format!("Speech, through {} tokens and back", trip.ledger.seen());
-    Ok(Chapter { title, shown: shown.concat(), folded: folded.join("\n") })
+    let device = Some(in_words(context.device()));
+    Ok(Chapter { title, device, shown: shown.concat(), folded: folded.join("\n") })
 }
 
 /// Returns the spectrogram of a clip at its own rate.
@@ -151,7 +157,7 @@ impl RoundTrip {
 /// Samples, and the time until the first of them.
 type Streamed = Result<(Vec<f32>, Duration)>;
 
-/// Frame by frame.
+/// Decodes frame by frame.
 fn streamed(model: &Arc<Model>, context: &Context, codes: &Codes) -> Streamed {
     let mut stream = Player::new(model, context.queue(), context.budget(), Noise::default())?;
     let (mut samples, mut first) = (Vec::new(), None);

@@ -10,6 +10,7 @@ use melisma::text::duration;
 use melisma::text::html::escape;
 use melisma::text::table::{Align, Table};
 
+use super::folder::Folder;
 use super::page::{commands, facts};
 use super::{Chapter, picture, player};
 use crate::session::Session;
@@ -19,7 +20,7 @@ const SECONDS: u32 = 12;
 const SEED: u64 = 1;
 const LUFS: f64 = -18.0;
 
-pub fn run(session: &Session) -> Result<Chapter> {
+pub fn run(session: &Session, _: &Folder) -> Result<Chapter> {
     let right = |name| (name, Align::Right);
     let mut table = Table::new([
         ("preset", Align::Left),
@@ -44,7 +45,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         let (clip, meter, voices) = play(Performance::new(&score, setup.with_bus(bus.with_level(level)))?)?;
         let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         table.push([
-            style.name.to_owned(),
+            style.name.to_string(),
             score.notes.len().to_string(),
             voices.to_string(),
             show(meter.integrated()),
@@ -72,11 +73,17 @@ pub fn run(session: &Session) -> Result<Chapter> {
             (format!("{farthest:.1} LUFS"), "asked for and reached"),
         ]),
         commands(&[
-            "melisma synth preset:focus -o focus.wav --seconds 60 --seed 7",
-            "melisma serve   # live, in a browser",
+            &format!("melisma synth preset:focus -o focus.wav --seconds {SECONDS} --seed {SEED} --rate {RATE}"),
+            "melisma synth preset:sleep -o slow.flac --seconds 60 --key A --tempo 40 --voices melody",
         ]),
+        "<p>The first is the piece above. <code>melisma serve</code> plays them live, in a browser.</p>\n".to_owned(),
     ];
-    Ok(Chapter { title: "Four pieces, composed and rendered".to_owned(), shown: shown.concat(), folded: table.html() })
+    Ok(Chapter {
+        title: "Four pieces, composed and rendered".to_owned(),
+        device: Some("one thread of the CPU".to_owned()),
+        shown: shown.concat(),
+        folded: table.html(),
+    })
 }
 
 fn play(mut performance: Performance) -> Result<(Clip, Meter, usize)> {

@@ -46,6 +46,9 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let needed = Need { args, format, config: &config, stream: &stream, waiting }.on(context.device())?;
     session.require(context.device(), "encoding with this model", needed)?;
     let codec = Codec::open_in(context, &args.model)?;
+    if matches!(format, TokenFormat::Text(_)) {
+        codec.warn_of_builtin(session, "these tokens are codes");
+    }
     let _waiting = session.reserve(context.device(), "encoding with this model", stream.bytes() + waiting)?;
     let recorder = Recorder::new(&codec.model, context.queue(), context.budget())?;
     let round_trip = args.verify_audio.then(|| RoundTrip::new(context, &codec.model)).transpose()?;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use melisma::dataset::{Check, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens};
+use melisma::dataset::{
+    Check, Lengths, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens, Untexted,
+};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::Config;
@@ -24,23 +26,28 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let context = session.context()?;
     if let Ok(config) = Config::open(&args.model) {
         // The rest depends on the files.
-        session.require(context.device(), "encoding with this model", needed(args, &config, context.device()))?;
+        session.require(
+            context.device(),
+            "encoding with this model",
+            required_memory(args, &config, context.device()),
+        )?;
     }
     let codec = Codec::open_in(context, &args.model)?;
     if lines.is_some_and(|lines| lines.format == LineFormat::Orpheus) {
         melisma::snac::tokens::check_orpheus(codec.model.config())?;
     }
-    let inputs = watch::find(session, &args.inputs)?;
+    let inputs = watch::find(session, &args.inputs, &args.corpus.files)?;
     let (shard, n_shards) = watch::shard(args.corpus.shard.as_deref())?;
     let mut request = Request::new_in(context, &inputs, &args.output, tokens(args, &codec)?)
         .with_shard(shard, n_shards)
         .with_store(store)
         .with_existing(session.existing)
-        .with_stop_on_failure(args.corpus.on_error == "fail")
+        .with_max_failures(if args.corpus.on_error == "fail" { Some(0) } else { args.corpus.files.max_failures })
         .with_threads(session.config.threads.value.count());
     if let Some(lines) = lines {
         request = request.with_lines(lines);
     }
+    codec.warn_of_builtin(session, "this corpus has codes");
     let outcome = watch::build(session, &request)?;
     watch::report_failures(session, &outcome, &args.output);
     let mut json = report::tokens_json(&outcome, &inputs.skipped);
@@ -54,7 +61,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
 }
 
 /// Returns the memory for the weights, and for one thread that encodes one file.
-fn needed(args: &EncodeArgs, config: &Config, device: &Device) -> Needed {
+fn required_memory(args: &EncodeArgs, config: &Config, device: &Device) -> Needed {
     let tokens = Tokens::needed(config, device, check(args));
     Needed { host: tokens.host + loaded_bytes(&args.model), ..tokens }
 }
@@ -67,7 +74,13 @@ fn tokens(args: &EncodeArgs, codec: &Codec) -> Result<Tokens> {
         }
         _ => Texts::Beside,
     };
-    Ok(Tokens::new(Arc::clone(&codec.model)).with_channel(args.channel).with_texts(texts).with_check(check(args)))
+    let untexted = if corpus.require_text { Untexted::LeaveOut } else { Untexted::Keep };
+    Ok(Tokens::new(Arc::clone(&codec.model))
+        .with_channel(args.channel)
+        .with_texts(texts)
+        .with_check(check(args))
+        .with_lengths(Lengths::new(corpus.files.min_seconds, corpus.files.max_seconds)?)
+        .with_untexted(untexted))
 }
 
 fn check(args: &EncodeArgs) -> Check {

@@ -20,8 +20,8 @@ const PIECE_FRAMES: usize = 64;
 
 const CHANNELS: &str = "use --channel mix, or a number from 1 to that of its channels";
 const CUT_OFF: &str = "the file was cut off: make or fetch it again";
-const EXPECTED: &str = "audio is WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF; convert other formats, as in \
-                        `ffmpeg -i IN OUT.wav`";
+const EXPECTED: &str = "audio is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF; convert other formats, \
+                        as in `ffmpeg -i IN OUT.wav`";
 
 /// Everything a flow works with.
 pub struct Work<'a> {
@@ -76,7 +76,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Also decodes the codes and compares.
+    /// Adds a check that decodes the codes and compares.
     pub fn verify(self, round_trip: Option<RoundTrip>) -> Self {
         Self { round_trip, ..self }
     }

@@ -16,6 +16,7 @@ use melisma::dataset::{Inputs, Lines};
 use crate::args::EncodeArgs;
 use crate::input::is_pipe;
 use crate::session::Session;
+pub use token_format::TokenFormat;
 
 pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let _span = tracing::info_span!("encode").entered();
@@ -29,6 +30,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
 fn clip(args: &EncodeArgs) -> Option<&PathBuf> {
     let is_corpus = args.corpus.is_used() || Lines::is_name(&args.output);
     match &args.inputs[..] {
+        _ if args.corpus.files.list.is_some() => None,
         [input] if is_pipe(input) || !(is_corpus || input.is_dir() || Inputs::is_list(input)) => Some(input),
         _ => None,
     }

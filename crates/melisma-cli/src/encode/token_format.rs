@@ -53,6 +53,14 @@ impl TokenFormat {
         }
     }
 
+    /// Returns the file of a whole clip.
+    pub fn bytes(self, model: &Model, codes: &Codes) -> Result<Vec<u8>> {
+        match self {
+            Self::Text(text) => Ok((text.start(model)? + &text.lines(codes)).into_bytes()),
+            Self::List(list) => list.bytes(model, codes),
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Text(Text::Orpheus) => "orpheus",

@@ -1,5 +1,6 @@
 //! The memory that `melisma mel` needs.
 
+use melisma::Context;
 use melisma::audio::{Facts, SampleType};
 use melisma::mel::Transform;
 use melisma::runtime::device::Device;
@@ -7,7 +8,6 @@ use melisma::runtime::memory::{Reservation, Space};
 use melisma::{Error, Remedy, Result};
 
 use super::Kind;
-use melisma::Context;
 
 /// The most bytes of a picture and its compressed copy.
 const PICTURE_BYTES: u64 = 8 << 20;

@@ -34,10 +34,6 @@ pub fn named(mut file: Value, path: &Path) -> Value {
     file
 }
 
-pub fn count(n: usize) -> String {
-    if n == 1 { "1 file".to_owned() } else { format!("{n} files") }
-}
-
 pub fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
     match flags.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Error::invalid(format!("{flag} does not work with an index of shards"))

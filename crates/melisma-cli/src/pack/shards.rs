@@ -11,7 +11,7 @@ use melisma::{Existing, Result, output, text};
 use serde_json::json;
 
 use super::file::{check, pack_file};
-use super::index::{count, named, refuse, refuse_existing, sum, totals};
+use super::index::{named, refuse, refuse_existing, sum, totals};
 use super::resource::{Resources, length, print};
 use super::show;
 use crate::args::PackArgs;
@@ -45,7 +45,7 @@ pub fn pack(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Re
         files.push(show::packed(&target, &packed, &infos));
     }
     index.write_packed(session.existing)?;
-    let n = count(files.len());
+    let n = text::count(files.len() as u64, "file");
     let (ratio, json) = totals(&path, files);
     print(session, resources.device, format!("{}: {n}, {:.2} %, verified\n", path.display(), 100.0 * ratio), json)
 }
@@ -75,7 +75,7 @@ fn part(
         index.write_packed(Existing::Replace)?;
     }
     let path = index.packed_path();
-    let n = count(files.len());
+    let n = text::count(files.len() as u64, "file");
     let (_, mut json) = totals(&path, files);
     json["files_kept"] = n_kept.into();
     json["complete"] = is_complete.into();
@@ -84,7 +84,8 @@ fn part(
     print(session, resources.device, format!("{}: {n}, verified{kept}; {rest}\n", path.display()), json)
 }
 
-/// A source of a machine whose clock is ahead would make its packed file look stale.
+/// Gives the target a time not before the source's, which a clock that is ahead may have written: the
+/// packed file would look stale.
 fn keep_order(source: &Path, target: &Path) -> io::Result<()> {
     let made = source.metadata()?.modified()?;
     if target.metadata()?.modified()? >= made {
@@ -101,7 +102,11 @@ fn test(session: &Session, resources: &Resources<'_>, index: &Index) -> Result<(
         check(session, resources, &archive).map_err(|error| error.at(path.display()))?;
         files.push(named(show::tested(&archive, length(file))?, &path));
     }
-    let text = format!("{}: {}, whole, every hash is right\n", terminal::name(&index.path), count(files.len()));
+    let text = format!(
+        "{}: {}, whole, every hash is right\n",
+        terminal::name(&index.path),
+        text::count(files.len() as u64, "file")
+    );
     print(session, resources.device, text, totals(&index.path, files).1)
 }
 

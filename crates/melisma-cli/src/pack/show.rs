@@ -84,7 +84,7 @@ pub fn ratio(bytes_out: u64, bytes_in: u64) -> f64 {
     bytes_out as f64 / bytes_in.max(1) as f64
 }
 
-/// For each plane its modes, e.g. `pairs` or `raw 3, bytes 1`.
+/// Returns the modes of each plane, such as `pairs` or `raw 3, bytes 1`.
 fn modes(info: &TensorInfo) -> Vec<String> {
     let plane = |modes: &Vec<(&str, u64)>| match &modes[..] {
         [(name, _)] => (*name).to_owned(),

@@ -1,9 +1,9 @@
 //! The device that renders the voices.
 
-use melisma::Result;
 use melisma::config::DeviceRequest;
 use melisma::runtime::device;
 use melisma::synth::DeviceChoice;
+use melisma::{Error, Result};
 
 use super::request::loudness;
 use crate::args::SynthArgs;
@@ -19,6 +19,18 @@ pub fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -
     melisma::synth::choose_device(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
 }
 
-pub fn shown(choice: &DeviceChoice) -> String {
+pub fn describe(choice: &DeviceChoice) -> String {
     format!("voices on {}: {}\n", choice.device, choice.reason)
+}
+
+/// Returns the CPU, on which SoundFonts are played.
+pub fn cpu(session: &Session) -> Result<DeviceChoice> {
+    let (request, threads) = (session.config.device.value, session.config.threads.value);
+    let only = Error::unsupported("a SoundFont is played on the CPU").with_hint("use --device cpu");
+    if let DeviceRequest::Cuda(_) = request {
+        return Err(only);
+    }
+    let cpu = device::select(DeviceRequest::Cpu, threads)?;
+    let budget = session.memory(&cpu).budget();
+    melisma::synth::choose_device(request, threads, budget, Err(only))
 }

@@ -13,7 +13,7 @@ use melisma::text::{count, realtime};
 use melisma::{Error, Result};
 use serde_json::json;
 
-use super::choice::{choose, shown};
+use super::choice::{choose, describe};
 use super::piece;
 use super::request::loudness;
 use crate::args::SynthArgs;
@@ -26,14 +26,14 @@ const DEFAULT_SECONDS: f64 = 10.0;
 
 pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let style = piece::style(args)?.ok_or_else(|| {
-        Error::invalid(format!("{}: --clips needs a preset", args.score)).with_hint("name one, as in preset:focus")
+        Error::invalid(format!("{}: --clips needs a preset", args.score())).with_hint("name one, as in preset:focus")
     })?;
-    if args.output.extension().is_some() {
-        return Err(Error::invalid(format!("{}: --clips needs a folder", args.output.display()))
+    if args.output().extension().is_some() {
+        return Err(Error::invalid(format!("{}: --clips needs a folder", args.output().display()))
             .with_hint("name a folder without a suffix"));
     }
     let part = Clips::shard(n, watch::shard(args.shard.as_deref())?);
-    let clips = Clips::new(style, args.seconds.unwrap_or(DEFAULT_SECONDS), args.output.clone())
+    let clips = Clips::new(style, args.seconds.unwrap_or(DEFAULT_SECONDS), args.output().to_owned())
         .with_first_seed(seed(piece::seed_text(args)))
         .with_sample_rate(args.rate)
         .with_format(SampleFormat::from_name(&args.sample_format).unwrap_or_default())
@@ -43,8 +43,8 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let per_clip = voice_seconds(clips.take(&sample.score), args.rate);
     let n_clips = part.len() as u64;
     let choice = choose(session, args, per_clip.map(|seconds| seconds * n_clips as f64))?;
-    output::create_directory(&args.output)?;
-    let folder = terminal::name(&args.output);
+    output::create_directory(args.output())?;
+    let folder = terminal::name(args.output());
     interrupt::on_interrupt(move || {
         Some(format!("the finished clips stay in {folder}; run the same command again to resume"))
     });
@@ -62,13 +62,13 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
             "{}, {seconds:.0} s of audio, {} in {wall:.1} s ({speed})\n{kept}{}",
             count(n_clips - total.kept, "clip"),
             count(total.notes as u64, "note"),
-            shown(&choice)
+            describe(&choice)
         )
     };
     let json = json!({
         "clips": n_clips, "clips_kept": total.kept,
         "voices": total.voices, "notes": total.notes, "samples": total.samples, "sample_rate_hz": args.rate,
-        "audio_seconds": seconds, "wall_seconds": wall, "output": args.output.display().to_string(),
+        "audio_seconds": seconds, "wall_seconds": wall, "output": args.output().display().to_string(),
         "seed": piece::seed_text(args), "device_reason": choice.reason,
     });
     session.print(&choice.device, text, json)

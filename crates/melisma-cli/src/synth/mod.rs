@@ -3,6 +3,7 @@
 mod choice;
 mod clips;
 mod endless;
+mod list;
 mod piece;
 mod render;
 mod request;
@@ -23,12 +24,18 @@ use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
-use choice::{choose, shown};
+use choice::{choose, describe};
 use render::Rendered;
 use request::{RenderRequest, loudness};
 
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
+    if args.list {
+        return list::run(session, args);
+    }
+    if args.print_preset {
+        return list::print(session, args);
+    }
     check(session, args)?;
     if session.config.memory_limit.value.bytes().is_some() {
         // A GPU that shares the CPU's memory also shares its limit, so select the device first.
@@ -41,14 +48,18 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
         return endless::run(session, args);
     }
     let request = RenderRequest::new(session, args)?;
-    let source::ReservedScore { score, .. } = &source::open(session, args, &request)?;
-    let choice = choose(session, args, voice_seconds(request.take(score), args.rate))?;
+    let source = source::open(session, args, &request)?;
+    let score = &source.score;
+    let choice = match source.sampled {
+        None => choose(session, args, voice_seconds(request.take(score), args.rate))?,
+        Some(_) => choice::cpu(session)?,
+    };
     let midi = match &args.midi {
         Some(path) => Some((output::OutputFile::create(path, session.existing)?, score.to_midi()?)),
         None => None,
     };
     let start = Instant::now();
-    let rendered = match request.render(session, score, &choice.device) {
+    let rendered = match request.render(session, &source, &choice.device) {
         Err(error) if is_closed_pipe(&error) => None,
         rendered => Some(rendered?),
     };
@@ -63,14 +74,14 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
         session.say(&format!("note: {} got no voice", count(rendered.dropped, "note")));
     }
     rendered.report(session, request.loudness);
-    let text = || rendered.text(score.notes.len(), wall) + &shown(&choice);
-    if is_pipe(&args.output) {
+    let text = || rendered.text(score.notes.len(), wall) + &describe(&choice);
+    if is_pipe(args.output()) {
         session.say(text().trim_end());
         return Ok(());
     }
     let mut json = rendered.json(wall);
     json["notes"] = score.notes.len().into();
-    json["output"] = args.output.display().to_string().into();
+    json["output"] = args.output().display().to_string().into();
     json["seed"] = piece::style(args)?.map(|_| piece::seed_text(args)).into();
     json["loudness_target_lufs"] = request.loudness.into();
     json["device_reason"] = choice.reason.clone().into();
@@ -79,7 +90,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
 
 /// Rejects invalid values and conflicting flags before any work.
 fn check(session: &Session, args: &SynthArgs) -> Result<()> {
-    refuse_mixing(session, &args.output)?;
+    refuse_mixing(session, args.output())?;
     if args.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= melisma::synth::MAX_SECONDS)) {
         let message = format!("--seconds {}: must be more than 0 and at most 86400", args.seconds.unwrap_or_default());
         return Err(Error::invalid(message).with_hint("a day is the longest piece"));
@@ -90,6 +101,9 @@ fn check(session: &Session, args: &SynthArgs) -> Result<()> {
         SynthArgs { clips: Some(_), debug_capture: Some(_), .. } => Some("--debug-capture"),
         _ => None,
     };
+    if args.clips.is_some() && args.variation.key.is_some() {
+        return Err(Error::invalid("--key cannot be used with --clips").with_hint("each clip has a key of its own"));
+    }
     match conflict {
         None => loudness(args).map(drop),
         Some(flag) => Err(Error::invalid(format!("{flag} cannot be used with --clips"))

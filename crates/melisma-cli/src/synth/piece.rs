@@ -1,16 +1,22 @@
 //! The piece that a preset generates: its style, seed and length.
 
-use melisma::Result;
 use melisma::synth::Style;
+use melisma::{Error, Result};
 
 use crate::args::SynthArgs;
 
 /// The length of a generated piece without `--seconds`.
 const DEFAULT_SECONDS: f64 = 60.0;
 
-/// Returns the preset, if one is named.
+/// Returns the preset with its changes, if one is named.
 pub fn style(args: &SynthArgs) -> Result<Option<Style>> {
-    args.score.strip_prefix("preset:").map(Style::named).transpose()
+    let variation = args.variation.read()?;
+    match (args.score().strip_prefix("preset:"), variation.first()) {
+        (Some(name), _) => Ok(Some(variation.apply(Style::find(name)?))),
+        (None, None) => Ok(None),
+        (None, Some(name)) => Err(Error::invalid(format!("{}: --{name} needs a preset", args.score()))
+            .with_hint(format!("a score file has its notes already; leave --{name} out"))),
+    }
 }
 
 /// Returns the seed of a generated piece, as given.

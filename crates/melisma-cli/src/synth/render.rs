@@ -9,10 +9,11 @@ use melisma::audio::wav::SampleFormat;
 use melisma::output::{self, Existing};
 use melisma::runtime::device::{Device, Queue};
 use melisma::synth::{Block, Capture, Instrument, Level, Performance, Recording, Score, Setup, Take, balance, record};
-use melisma::{Error, Remedy, Result};
+use melisma::{Budget, Error, ErrorKind, Remedy, Result};
 
 use super::request::RenderRequest;
 use super::sink::{Sink, interleave};
+use super::source::{ReservedScore, Sampled};
 use crate::progress;
 use crate::session::Session;
 
@@ -43,7 +44,8 @@ impl Rendered {
 impl RenderRequest {
     /// Plays `score` once to measure its level, and once more into the files. A GPU renders the
     /// voices beforehand.
-    pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
+    pub fn render(&self, session: &Session, source: &ReservedScore, device: &Device) -> Result<Rendered> {
+        let score = &source.score;
         let memory = session.memory(device);
         let bar = |message: &str, performance: &Performance| {
             let bar = progress::bar(session, Some(performance.expected_samples()));
@@ -56,7 +58,11 @@ impl RenderRequest {
             Device::Cpu(_) => (Some(device.queue(memory.budget())?), None),
             Device::Cuda(_) => (None, self.record(session, device, &[score])?.pop()),
         };
-        let dry = Dry { score, queue: queue.as_ref(), recording };
+        let recording = match (&source.sampled, self.loudness) {
+            (Some(sampled), Some(_)) => self.sampled(sampled, memory.budget())?,
+            _ => recording,
+        };
+        let dry = Dry { source, queue: queue.as_ref(), recording };
         let level = self.level(&dry, |performance| bar("listening", performance))?;
         let performance = dry.play(self.setup(level.gain))?;
         let bar = bar("rendering", &performance);
@@ -64,6 +70,15 @@ impl RenderRequest {
         bar.finish_and_clear();
         let stems = files.finish()?;
         Ok(Rendered { level, stems, ..rendered })
+    }
+
+    /// Records the voices of a SoundFont once, to be played for the level and again for the files. Returns none
+    /// where they do not fit into memory.
+    fn sampled(&self, sampled: &Sampled, budget: &Budget) -> Result<Option<Arc<Recording>>> {
+        match Recording::sampled(&sampled.sequence, &sampled.font, (self.setup(1.0), budget)) {
+            Err(error) if error.kind() == ErrorKind::Memory => Ok(None),
+            recorded => Ok(Some(Arc::new(recorded?))),
+        }
     }
 
     /// Renders the voices of all `scores` together.
@@ -141,18 +156,22 @@ impl RenderRequest {
     }
 }
 
-/// Source of the dry voices: the CPU's threads during playback, or a recording.
+/// Source of the dry voices: the CPU's threads during playback, a recording, or a SoundFont.
 struct Dry<'a> {
-    score: &'a Score,
+    source: &'a ReservedScore,
     queue: Option<&'a Queue>,
     recording: Option<Arc<Recording>>,
 }
 
 impl Dry<'_> {
     fn play(&self, setup: Setup) -> Result<Performance> {
-        match &self.recording {
-            Some(recording) => Performance::recorded(self.score, setup, recording.clone()),
-            None => Performance::new(self.score, setup),
+        match (&self.source.sampled, &self.recording) {
+            (Some(sampled), Some(recording)) => {
+                Performance::recorded(sampled.sequence.score(), setup, recording.clone())
+            }
+            (Some(sampled), None) => Performance::sampled(&sampled.sequence, &sampled.font, setup),
+            (None, Some(recording)) => Performance::recorded(&self.source.score, setup, recording.clone()),
+            (None, None) => Performance::new(&self.source.score, setup),
         }
     }
 }

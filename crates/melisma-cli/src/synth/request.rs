@@ -24,12 +24,12 @@ pub struct RenderRequest {
 impl RenderRequest {
     pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
         let seconds = match piece::style(args)? {
-            Some(_) => Some(piece::seconds(args)),
-            None => args.seconds,
+            Some(_) if !args.endless => Some(piece::seconds(args)),
+            _ => args.seconds,
         };
         let samples = |seconds: f64| Length::Samples((seconds * f64::from(args.rate)).round().max(1.0) as u64);
         Ok(Self {
-            output: args.output.clone(),
+            output: args.output().to_owned(),
             layout: Layout {
                 sample_rate: args.rate,
                 format: SampleFormat::from_name(&args.sample_format).unwrap_or_default(),

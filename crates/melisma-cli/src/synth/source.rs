@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use melisma::config::DeviceRequest;
-use melisma::runtime::device;
+use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::synth::{STYLES, Score, Style, compose, seed};
+use melisma::synth::{STYLES, Score, Sequence, SoundFont, Style, compose, seed};
 use melisma::{Error, Result};
 
 use super::piece::{seconds, seed_text, style};
@@ -13,6 +13,7 @@ use super::request::RenderRequest;
 use crate::args::SynthArgs;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
+use crate::terminal;
 
 /// The largest file; the readers have their own limits.
 const MAX_BYTES: u64 = 512 << 20;
@@ -23,21 +24,50 @@ const PLAYED: u64 = 24;
 
 pub fn open(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<ReservedScore> {
     let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
-    let score = match style(args)? {
-        Some(style) => compose(&style, seed(seed_text(args)), seconds(args))?,
+    let (score, sequence) = match style(args)? {
+        Some(style) => (compose(&style, seed(seed_text(args)), seconds(args))?, None),
         None if args.seed.is_some() => {
-            return Err(Error::invalid(format!("{}: --seed needs a preset", args.score))
+            return Err(Error::invalid(format!("{}: --seed needs a preset", args.score()))
                 .with_hint("a score file has its notes already; leave --seed out"));
         }
         None => read(session, args, request)?,
     };
+    let sampled =
+        args.soundfont.as_ref().map(|path| Sampled::open((session, &cpu), path, &score, sequence)).transpose()?;
     let bytes = score.bytes() + request.setup(1.0).bytes(&score);
     let memory = session.reserve(&cpu, "playing this score", bytes)?;
-    Ok(ReservedScore { score, _memory: memory })
+    Ok(ReservedScore { score, sampled, _memory: memory })
 }
 
-fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<Score> {
-    let path = Path::new(&args.score);
+/// A SoundFont, and the messages that it plays.
+pub struct Sampled {
+    pub sequence: Sequence,
+    pub font: SoundFont,
+    _memory: Reservation,
+}
+
+impl Sampled {
+    fn open(
+        (session, cpu): (&Session, &Device),
+        path: &Path,
+        score: &Score,
+        sequence: Option<Sequence>,
+    ) -> Result<Self> {
+        let sequence = sequence.map_or_else(|| Sequence::from_score(score), Ok)?;
+        let file = std::fs::metadata(path)
+            .map_err(|error| Error::io(terminal::name(path), error).with_hint("name an .sf2 file"))?;
+        if file.is_dir() {
+            return Err(Error::invalid(format!("{}: this is a directory", terminal::name(path)))
+                .with_hint("name an .sf2 file in it"));
+        }
+        let bytes = SoundFont::needed(file.len()).saturating_add(sequence.bytes());
+        let memory = session.reserve(cpu, "playing this SoundFont", bytes)?;
+        Ok(Self { sequence, font: SoundFont::open(path)?, _memory: memory })
+    }
+}
+
+fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<(Score, Option<Sequence>)> {
+    let path = Path::new(args.score());
     let input = Input::open(path).map_err(|error| not_there(args, error))?;
     let name = input.name().to_owned();
     let kind = if is_pipe(path) { None } else { Some(Kind::of(path)?) };
@@ -53,16 +83,20 @@ fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<
     }
     let bytes = session.read_all(&cpu, input, MAX_BYTES, PARSED)?;
     let _parsing = session.reserve(&cpu, "reading this score", PARSED * bytes.len() as u64)?;
-    let read = match kind.unwrap_or_else(|| Kind::found(&bytes)) {
-        Kind::Midi => Score::from_midi,
-        Kind::Json => Score::from_json,
+    let read = match kind.unwrap_or_else(|| Kind::detect(&bytes)) {
+        Kind::Midi if args.soundfont.is_some() => {
+            Sequence::from_midi(&bytes).map(|sequence| (sequence.score().clone(), Some(sequence)))
+        }
+        Kind::Midi => Score::from_midi(&bytes).map(|score| (score, None)),
+        Kind::Json => Score::from_json(&bytes).map(|score| (score, None)),
     };
-    read(&bytes).map_err(|error| error.at(&name))
+    read.map_err(|error| error.at(&name))
 }
 
 /// A score, and its reservation under the memory limit.
 pub struct ReservedScore {
     pub score: Score,
+    pub sampled: Option<Sampled>,
     _memory: Reservation,
 }
 
@@ -83,17 +117,17 @@ impl Kind {
         }
     }
 
-    fn found(bytes: &[u8]) -> Self {
+    fn detect(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"MThd") || bytes.starts_with(b"RIFF") { Self::Midi } else { Self::Json }
     }
 }
 
-/// If the file does not exist, lists the presets.
+/// Lists the presets if the file does not exist.
 fn not_there(args: &SynthArgs, error: Error) -> Error {
-    if Path::new(&args.score).exists() || is_pipe(Path::new(&args.score)) {
+    if Path::new(args.score()).exists() || is_pipe(Path::new(args.score())) {
         return error;
     }
-    match Style::named(&args.score) {
+    match Style::named(args.score()) {
         Ok(style) => error.with_hint(format!("did you mean `preset:{}`?", style.name)),
         Err(_) => error.with_hint(format!("name a .mid or .json file, - for a pipe, or one of {}", presets())),
     }

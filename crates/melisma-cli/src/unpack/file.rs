@@ -65,7 +65,7 @@ pub fn decode(
     Ok((length(&file), target))
 }
 
-/// One tensor, or one tile of it as a matrix, under the tensor's name.
+/// Writes one tensor, or one tile of it as a matrix, under the tensor's name.
 fn part(archive: &Archive<'_>, name: &str, tile: Option<&str>, target: &mut Target, threads: usize) -> Result<()> {
     let entry = archive.source().get(name);
     let dtype = entry.map_or("U8", |entry| &entry.dtype);

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use melisma::pack::Index;
-use melisma::{Error, Remedy, Result};
+use melisma::{Error, Remedy, Result, text};
 use serde_json::json;
 
 use super::file::{decode, default_output, one};
 use crate::args::UnpackArgs;
-use crate::pack::index::{count, named, refuse, refuse_existing, totals};
+use crate::pack::index::{named, refuse, refuse_existing, totals};
 use crate::pack::resource::{Resources, print};
 use crate::session::Session;
 use crate::terminal;
@@ -40,6 +40,6 @@ pub fn unpack(session: &Session, resources: &Resources<'_>, args: &UnpackArgs) -
         files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
     }
     index.write(&path, unpacked_name, session.existing)?;
-    let text = format!("{}: {}, every hash is right\n", terminal::name(&path), count(files.len()));
+    let text = format!("{}: {}, every hash is right\n", terminal::name(&path), text::count(files.len() as u64, "file"));
     print(session, resources.device, text, totals(&path, files).1)
 }

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use melisma::audio::{Clip, wav};
-use serde_json::Value;
 
 use crate::sandbox::{Ran, Sandbox, golden};
 
@@ -157,7 +156,7 @@ fn faults_between_tokens_are_counted_and_bridged() {
         write(&sandbox, "t.txt", text);
         let ran = sandbox.run(&["decode", "t.txt", "-o", "out.wav", "-f", "--json", "--model", "tiny24"]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let json = ran.json();
         let count = |key: &str| json["tokens"][key].as_u64().unwrap();
         assert_eq!(json["samples"], 2048 * json["frames"].as_u64().unwrap());
         (

@@ -1,13 +1,15 @@
 //! Help, JSON and what each command does.
 
+use melisma::audio::{flac, wav};
+use melisma::text::base64;
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, golden};
+use crate::sandbox::{Ran, Sandbox, golden};
 
 fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
     let ran = sandbox.run(args);
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
-    let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+    let value = ran.json();
     assert!(value.is_object() && value["device"].is_string(), "{value}");
     value
 }
@@ -18,6 +20,7 @@ fn every_help_text_has_two_examples() {
     for args in [
         &["--help"][..],
         &["demo", "--help"],
+        &["speak", "--help"],
         &["decode", "--help"],
         &["encode", "--help"],
         &["bench", "--help"],
@@ -80,7 +83,31 @@ fn the_demo_replaces_a_report_only_by_force() {
     assert!(demo["steps"][0]["seconds"].is_f64());
     assert_eq!(demo["report"], "melisma-demo/report.html");
     assert!(std::fs::read_to_string(&report).unwrap().starts_with("<!doctype html>"));
-    assert_eq!(std::fs::read_dir(sandbox.path("melisma-demo")).unwrap().count(), 1, "no partial file is left");
+    let mut left: Vec<_> = std::fs::read_dir(sandbox.path("melisma-demo"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let files = ["clip.wav", "decoder.onnx", "model.safetensors", "report.html", "speech.wav", "wavs", "z.npy"];
+    assert_eq!(left, files, "the files of the commands, and no partial file");
+    check_commands(&sandbox, "melisma-demo");
+}
+
+/// Runs every command of the report in its folder.
+fn check_commands(sandbox: &Sandbox, folder: &str) {
+    let html = std::fs::read_to_string(sandbox.path(folder).join("report.html")).unwrap();
+    let blocks = html.split("<pre>").skip(1).map(|block| block.split("</pre>").next().unwrap());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    for line in lines {
+        let args: Vec<&str> = line.strip_prefix("melisma ").unwrap_or_else(|| panic!("{line}")).split(' ').collect();
+        let ran = Ran::from(sandbox.command(&args).current_dir(sandbox.path(folder)).output().unwrap());
+        assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+    }
+    let read = |name: &str| std::fs::read(sandbox.path(folder).join(name)).unwrap();
+    assert!(read("unpacked.safetensors") == read("model.safetensors"));
+    let piece = flac::encode(&wav::decode(&read("focus.wav")).unwrap().to_clip(), flac::Depth::S16).unwrap();
+    assert!(html.contains(&base64::encode(&piece)), "the command does not give the piece of the page");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn lines_are_verified_and_belong_to_their_plan() {
     assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio"]).0, 0);
     let whole = bytes(&sandbox, "a.jsonl");
     let ran = sandbox.run(&["dataset", "verify", "a.jsonl", "--json"]);
-    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let told = ran.json();
     assert_eq!((ran.code, &told["rows"], &told["bytes"]), (0, &json!(3), &json!(whole.len())), "{}", ran.stderr);
     let info = sandbox.run(&["dataset", "info", "a.jsonl"]);
     assert!(info.code == 0 && info.stdout.contains("melisma.kind: tokens"), "{}{}", info.stdout, info.stderr);
@@ -94,10 +94,14 @@ fn lines_are_verified_and_belong_to_their_plan() {
     assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio", "-f"]).0, 0);
     assert!(bytes(&sandbox, "a.jsonl") == whole);
     std::fs::remove_file(sandbox.path("a.jsonl.origin.json")).unwrap();
-    for command in ["verify", "info"] {
-        let ran = sandbox.run(&["dataset", command, "a.jsonl"]);
-        assert!(ran.code != 0 && ran.stderr.contains("a.jsonl.origin.json"), "{}", ran.stderr);
-    }
+    let ran = sandbox.run(&["dataset", "info", "a.jsonl"]);
+    assert!(ran.code != 0 && ran.stderr.contains("a.jsonl.origin.json"), "{}", ran.stderr);
+    let ran = sandbox.run(&["dataset", "verify", "a.jsonl"]);
+    assert!(ran.code == 0 && ran.stderr.contains("note: a.jsonl.origin.json is missing"), "{}", ran.stderr);
+    std::fs::write(sandbox.path("a.jsonl"), &whole[..whole.len() - 2]).unwrap();
+    let ran = sandbox.run(&["dataset", "verify", "a.jsonl"]);
+    assert!(ran.code == 3 && ran.stderr.contains("line 3: "), "{}", ran.stderr);
+    encode(&sandbox, &["w", "-f", "-o", "a.jsonl"]);
     let ran = sandbox.run(&["dataset", "merge", "a.jsonl", "-o", "b.safetensors"]);
     assert!(ran.code == 2 && ran.stderr.contains("lines have no columns"), "{}", ran.stderr);
     // A file of somebody else with this name stays.
@@ -209,6 +213,12 @@ fn merged_shards_are_the_bytes_of_the_whole() {
     assert!(bytes(&sandbox, "of-14.safetensors") == bytes(&sandbox, "all.safetensors"));
     let ran = sandbox.run(&["dataset", "merge", "1.safetensors", "2.safetensors", "-o", "two.safetensors"]);
     assert!(ran.code == 2 && ran.stderr.contains("1 shard of 3 is missing: 3/3"), "{}", ran.stderr);
+    let foreign = ["w", "-o", "foreign.safetensors", "--shard", "3/3", "--model", "builtin:mini24"];
+    assert!(sandbox.run(&[&["encode"], &foreign[..]].concat()).code <= 1);
+    let shards = ["1.safetensors", "2.safetensors", "foreign.safetensors"];
+    let ran = sandbox.run(&[&["dataset", "merge", "-o", "three.safetensors"], &shards[..]].concat());
+    assert!(ran.code == 2 && ran.stderr.contains("foreign.safetensors: its codes are of the model "), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("hint: encode all shards with the same model\n"), "{}", ran.stderr);
 }
 
 #[test]
@@ -218,7 +228,7 @@ fn verify_finds_any_flipped_byte() {
     std::fs::write(sandbox.path("w/001.txt"), "one").unwrap();
     assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors"]).0, 0);
     let ran = sandbox.run(&["dataset", "verify", "a.safetensors", "--json"]);
-    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let told = ran.json();
     assert_eq!((ran.code, &told["rows"], &told["damaged"]), (0, &json!(4), &json!(0)), "{}", ran.stderr);
     let info = sandbox.run(&["dataset", "info", "a.safetensors"]);
     assert!(info.code == 0 && info.stdout.contains("melisma.kind: tokens"), "{}", info.stdout);

@@ -80,7 +80,7 @@ fn every_bad_file_is_listed_and_no_good_one_is_lost() {
     // The rows of the files that failed late are zero, and the rest of the dataset is sound.
     assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors", "--memory-limit", "300MiB"]).0, 1);
     let ran = sandbox.run(&["dataset", "verify", "a.safetensors", "--json"]);
-    let verified: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let verified = ran.json();
     assert_eq!((ran.code, &verified["zero_filled"], &verified["rows"]), (0, &json!(3), &json!(15)), "{}", ran.stderr);
     let (code, _, stderr) = encode(&sandbox, &["w", "-o", "b.safetensors", "--on-error", "fail"]);
     assert!(code == 2 && stderr.contains("x-") && stderr.contains("--on-error skip"), "{stderr}");
@@ -114,6 +114,28 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
     assert_eq!(encode(&sandbox, &store).0, 1);
     std::fs::write(sandbox.path("train.tsv"), table.replace("One", "Two")).unwrap();
     let (code, _, stderr) = encode(&sandbox, &store);
+    assert!(code == 2 && stderr.contains("is not of this plan"), "{stderr}");
+}
+
+#[test]
+fn files_without_a_text_are_left_out_where_one_is_required() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 4);
+    std::fs::write(sandbox.path("w/000.txt"), "zero").unwrap();
+    std::fs::write(sandbox.path("w/001.txt"), " \n").unwrap();
+    std::fs::write(sandbox.path("w/002.txt"), b"\xff").unwrap();
+    let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl", "--require-text"]);
+    assert_eq!((code, &told["files_ok"], &told["files_left_out"]), (0, &json!(1), &json!(3)), "{stderr}");
+    assert_eq!((&told["failures_by_code"], &told["without_text"]), (&json!({ "no-text": 3 }), &json!(0)));
+    assert_eq!(lines(&sandbox, "a.jsonl").len(), 1);
+    assert!(stderr.contains("  by reason: 3 no-text"), "{stderr}");
+    let table = "path|text\n001|one\n003|three\n";
+    std::fs::write(sandbox.path("t.csv"), table).unwrap();
+    let args = ["--list", "w.txt", "-o", "b.jsonl", "--metadata", "t.csv", "--text-column", "text", "--require-text"];
+    std::fs::write(sandbox.path("w.txt"), "w/001.wav\nw/002.wav\nw/003.wav\n").unwrap();
+    let (code, told, stderr) = encode(&sandbox, &args);
+    assert_eq!((code, &told["rows"], &told["files_left_out"]), (0, &json!(2), &json!(1)), "{stderr}");
+    let (code, _, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
     assert!(code == 2 && stderr.contains("is not of this plan"), "{stderr}");
 }
 

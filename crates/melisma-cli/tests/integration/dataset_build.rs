@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::sandbox::Sandbox;
 use crate::sound::{self, noise, wav};
 
-fn corpus(sandbox: &Sandbox, n: usize) {
+pub fn corpus(sandbox: &Sandbox, n: usize) {
     std::fs::create_dir(sandbox.path("w")).unwrap();
     for i in 0..n {
         std::fs::write(sandbox.path(&format!("w/{i:03}.wav")), wav(22_050, &noise(i as u64, 9000 + 1531 * (i % 9))))
@@ -20,7 +20,7 @@ fn corpus(sandbox: &Sandbox, n: usize) {
     }
 }
 
-fn build(sandbox: &Sandbox, more: &[&str]) -> (i32, Value, String) {
+pub fn build(sandbox: &Sandbox, more: &[&str]) -> (i32, Value, String) {
     let mut args = vec!["dataset", "build", "--json", "--device", "cpu"];
     args.extend(more);
     let ran = sandbox.run(&args);
@@ -205,6 +205,7 @@ fn wrong_usage_is_refused_before_any_work() {
     corpus(&sandbox, 1);
     for (more, message) in [
         (&["w", "-o", "a.zip"][..], "unknown kind of dataset"),
+        (&["w", "-o", "rows.npy"], "rows.npy: a dataset is a folder of .npy files"),
         (&["nowhere", "-o", "a.h5"], "nowhere: No such file"),
         (&["w", "-o", "a.h5", "--segment", "10"], "is not a duration"),
         (&["w", "-o", "a.h5", "--segment", "1ms"], "too few to reflect"),

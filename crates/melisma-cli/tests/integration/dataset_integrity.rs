@@ -59,22 +59,42 @@ fn damaged_flac_and_ogg_are_listed_with_their_place() {
 }
 
 #[test]
+fn opus_and_webm_are_found_and_damaged_ones_listed() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    let bytes = |name: &str| golden(&format!("../audio/{name}"));
+    for name in ["celt_20ms.opus", "hybrid_20ms.webm", "voice_flac.mka"] {
+        std::fs::write(sandbox.path(&format!("w/{name}")), bytes(name)).unwrap();
+    }
+    let whole = bytes("celt_20ms.opus");
+    std::fs::write(sandbox.path("w/cut.opus"), &whole[..whole.len() - 9]).unwrap();
+    let whole = bytes("hybrid_20ms.webm");
+    std::fs::write(sandbox.path("w/cut.webm"), &whole[..whole.len() - 9]).unwrap();
+    let (built, stderr) = json(&sandbox, 1, &["dataset", "build", "w", "-o", "a.h5", "--segment", "100ms"]);
+    assert_eq!((built["files_ok"].as_u64(), built["files_failed"].as_u64()), (Some(3), Some(2)), "{stderr}");
+    for (failure, name) in built["failures"].as_array().unwrap().iter().zip(["cut.opus", "cut.webm"]) {
+        assert_eq!((failure["path"].as_str(), failure["code"].as_str()), (Some(name), Some("truncated")));
+        assert!(failure["message"].as_str().unwrap().contains(" byte "), "{failure}");
+    }
+}
+
+#[test]
 fn links_are_followed_once_and_what_is_left_out_is_named() {
     let sandbox = Sandbox::new();
     corpus(&sandbox, 2);
     for link in ["w/l1", "w/l2"] {
         symlink(".", sandbox.path(link)).unwrap();
     }
-    for name in ["a.opus", "b.opus", "c.wma", "d.au"] {
+    for name in ["a.ape", "b.ape", "c.wma", "d.au"] {
         std::fs::write(sandbox.path(&format!("w/{name}")), b"x").unwrap();
     }
     let (built, stderr) = json(&sandbox, 0, &["dataset", "build", "w", "-o", "a.h5", "--segment", "100ms"]);
     assert_eq!(built["files_ok"], 2);
     let skipped = &built["skipped"];
-    assert_eq!((&skipped["formats"]["opus"]["count"], &skipped["formats"]["au"]["count"]), (&2.into(), &1.into()));
-    assert_eq!(skipped["formats"]["opus"]["first"], serde_json::json!(["w/a.opus", "w/b.opus"]));
+    assert_eq!((&skipped["formats"]["ape"]["count"], &skipped["formats"]["au"]["count"]), (&2.into(), &1.into()));
+    assert_eq!(skipped["formats"]["ape"]["first"], serde_json::json!(["w/a.ape", "w/b.ape"]));
     assert_eq!((&skipped["repeated"]["count"], &skipped["unreadable"]["count"]), (&2.into(), &0.into()));
-    for line in ["skipped 2 unsupported .opus files: w/a.opus, w/b.opus", "skipped 1 unsupported .wma file: w/c.wma"] {
+    for line in ["skipped 2 unsupported .ape files: w/a.ape, w/b.ape", "skipped 1 unsupported .wma file: w/c.wma"] {
         assert!(stderr.contains(line), "{stderr}");
     }
 }
@@ -116,6 +136,10 @@ fn a_change_in_any_column_is_found_and_not_merged() {
         falsify(&sandbox.path("a.h5"), StoreKind::Hdf5, column, 3);
         let (verified, stderr) = json(&sandbox, 3, &["dataset", "verify", "a.h5"]);
         assert_eq!(verified["first_damaged"], serde_json::json!([3]), "{column}: {stderr}");
+        if column != "path" {
+            assert_eq!(verified["first_damaged_files"], serde_json::json!(["nn.wav"]), "{column}");
+            assert!(stderr.contains("the first is row 3, of nn.wav"), "{stderr}");
+        }
         let is_planned = !["path", "file_index", "start_sample", "valid_frames"].contains(&column);
         assert_eq!(verified["plan_matches"], is_planned, "{column}");
         let ran = sandbox.run(&["dataset", "merge", "a.h5", "-o", "b.h5"]);
@@ -198,7 +222,7 @@ fn a_missing_shard_is_refused_unless_told() {
     assert!(ran.stderr.contains("--allow-missing") && !sandbox.path("a.h5").exists());
     let ran = merge(&["1.safetensors", "3.safetensors", "-o", "a.h5", "--allow-missing"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let merged: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let merged = ran.json();
     assert_eq!(merged["missing_shards"], serde_json::json!([2]));
     let info = json(&sandbox, 0, &["dataset", "info", "a.h5"]).0;
     assert_eq!((&info["attributes"]["missing_shards"], &info["attributes"]["shard"]), (&"2/3".into(), &Value::Null));

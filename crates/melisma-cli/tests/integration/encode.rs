@@ -7,7 +7,7 @@ use std::time::Duration;
 use melisma::audio::{Clip, Stream, Target, wav};
 use melisma::snac::tokens::to_orpheus;
 use melisma::snac::{Model, reference};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::sandbox::{self, Ran, Sandbox, golden_file};
 use crate::sound::{noise, wav as file};
@@ -45,6 +45,26 @@ fn read(sandbox: &Sandbox, name: &str) -> String {
 }
 
 #[test]
+fn opus_and_webm_give_the_tokens_of_their_samples() {
+    let sandbox = Sandbox::new();
+    let model = Model::open(tiny()).unwrap();
+    for name in ["celt_20ms.opus", "hybrid_20ms.webm", "celt_20ms_live.webm"] {
+        let path = golden_file("audio").to_owned() + "/" + name;
+        let mut stream = Stream::open(&path, Target::new(24_000)).unwrap();
+        let mut samples = Vec::new();
+        while let block @ [_, ..] = stream.read().unwrap() {
+            samples.extend_from_slice(block);
+        }
+        assert_eq!(samples.len(), 7200, "{name}");
+        let expected = to_orpheus(&model, &reference::encode(&model, &samples).unwrap()).unwrap();
+        encode(&sandbox, &[&path, "-o", "out.txt"]);
+        assert!(read(&sandbox, "out.txt") == expected, "{name}");
+        let ran = piped(&sandbox, &std::fs::read(&path).unwrap(), &["--chunk", "2"]);
+        assert!(ran.stdout == expected, "{name} from a pipe: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn every_format_and_pace_gives_the_tokens_of_its_samples() {
     let sandbox = Sandbox::new();
     let model = Model::open(tiny()).unwrap();
@@ -57,7 +77,7 @@ fn every_format_and_pace_gives_the_tokens_of_its_samples() {
         let expected = to_orpheus(&model, &reference::encode(&model, &samples).unwrap()).unwrap();
         let ran = encode(&sandbox, &[&tone(name), "-o", "out.txt", "--json"]);
         assert!(read(&sandbox, "out.txt") == expected, "{name}");
-        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let object = ran.json();
         assert_eq!(object["notes"], json!(stream.notes()), "{name}");
         assert!(ran.stderr.contains("note: resampled from 16000 Hz to 24000 Hz\n"), "{name}: {}", ran.stderr);
         assert_eq!(object["samples"], samples.len());
@@ -157,12 +177,43 @@ fn channels_are_chosen() {
 }
 
 #[test]
+fn tokens_of_the_built_in_codec_for_language_models_are_warned_of() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    std::fs::write(sandbox.path("w/a.wav"), file(24_000, &noise(1, 3000))).unwrap();
+    let said = |line: &str| {
+        let args: Vec<&str> = line.split(' ').chain(["-f", "--device", "cpu"]).collect();
+        let ran = sandbox.run(&[&["encode"], &args[..]].concat());
+        assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+        ran.stderr.lines().filter(|line| line.starts_with("warning: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for line in [
+        "w/a.wav -o a.txt",
+        "w/a.wav -o a.txt --format ids --model builtin:mini24",
+        "w/a.wav -o -",
+        "w -o a.h5",
+        "w -o a.jsonl --format orpheus",
+    ] {
+        let warned = said(line);
+        assert!(warned.len() == 1 && warned[0].contains(" of builtin:mini24; a language model"), "{line}: {warned:?}");
+        assert!(warned[0].ends_with("name it with --model"), "{warned:?}");
+        assert_eq!(said(&format!("{line} -q")), [""; 0], "{line}");
+    }
+    for line in ["w/a.wav -o a.json", "w/a.wav -o a.safetensors", "w/a.wav -o a.npy"] {
+        assert_eq!(said(line), [""; 0], "{line}");
+    }
+    for line in ["w/a.wav -o a.txt", "w -o b.h5"] {
+        assert_eq!(said(&format!("{line} --model {}", tiny())), [""; 0], "{line}");
+    }
+}
+
+#[test]
 fn short_clips_are_padded_to_a_frame() {
     let sandbox = Sandbox::new();
     for (n, frames) in [(0, 0), (1, 1), (2047, 1), (2048, 1), (2049, 2)] {
         std::fs::write(sandbox.path("in.wav"), file(24_000, &noise(1, n))).unwrap();
         let ran = encode(&sandbox, &["in.wav", "-o", "out.npy", "--json"]);
-        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let object = ran.json();
         assert_eq!((&object["frames"], &object["samples"]), (&frames.into(), &n.into()));
         assert_eq!(object["real_time_factor"].is_null(), n == 0);
     }
@@ -178,7 +229,7 @@ fn the_round_trip_is_measured() {
     let args = ["encode", "in.wav", "-o", "out.txt", "--verify-audio", "--device", "cpu", "-f"];
     let ran = sandbox.run(&[&args[..], &["--json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let object = ran.json();
     let snr_db = object["fidelity"]["snr_db"].as_f64().unwrap();
     let distance = object["fidelity"]["log_mel_distance"].as_f64().unwrap();
     // Audio that has nothing to do with the original is at -3 dB or below.
@@ -200,13 +251,13 @@ fn the_round_trip_is_measured() {
         "{}",
         text.stdout
     );
-    let missed = sandbox.run(&[&args[..], &["--min-snr", "60", "--json"]].concat());
+    let missed = sandbox.run(&[&args[..], &["--min-snr", "60", "--json", "-q"]].concat());
     assert_eq!(missed.code, 3);
     let expected = format!(
         "error: in.wav: {snr_db:.2} dB signal-to-noise after decoding, --min-snr is 60\nhint: the tokens are in out.txt\n"
     );
     assert_eq!(missed.stderr, expected);
-    let object: Value = serde_json::from_str(&missed.stdout).unwrap();
+    let object = missed.json();
     assert_eq!((&object["error"]["exit_code"], &object["fidelity"]["min_snr_db"]), (&3.into(), &60.0.into()));
     assert!(read(&sandbox, "out.txt") == tokens, "the tokens are kept");
 }

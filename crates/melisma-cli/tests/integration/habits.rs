@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use melisma::speak::synthetic;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox};
@@ -20,6 +21,10 @@ fn stocked() -> Sandbox {
         let from = repository.join("golden/snac/tiny24").join(name);
         std::fs::copy(from, sandbox.path("tiny24").join(name)).unwrap();
     }
+    let codec = melisma::snac::Model::open(sandbox.path("tiny24")).unwrap();
+    let shape = synthetic::Shape { end: 2.2, ..synthetic::Shape::default() };
+    synthetic::write(&sandbox.path("voice"), &codec, shape, 5).unwrap();
+    std::fs::write(sandbox.path("texts.jsonl"), r#"{"text": "Hello."}"#).unwrap();
     let tone: Vec<f32> = (0..12_000).map(|i| (f64::from(i) * 0.05).sin() as f32 * 0.3).collect();
     let clip = melisma::audio::Clip::mono(24_000, tone);
     let bytes = melisma::audio::wav::encode(&clip, melisma::audio::wav::SampleFormat::S16).unwrap();
@@ -36,6 +41,8 @@ const AT_WORK: &[&str] = &[
     "encode sounds/tone.wav -o t.txt --model tiny24",
     "encode sounds/tone.wav -o - --model tiny24",
     "decode t.txt -o out.wav --model tiny24",
+    "speak Hello. -o hello.wav --voice-model voice --model tiny24",
+    "speak --list texts.jsonl -o spoken --voice-model voice --model tiny24",
     "synth preset:sleep -o s.wav --seconds 1 --rate 8000",
     "synth preset:sleep -o clips --clips 1 --seconds 1 --rate 8000",
     "mel sounds/tone.wav -o m.npy",
@@ -124,7 +131,7 @@ fn errors_are_one_json_object_too() {
                 command.env("MELISMA_JSON", "1")
             };
             let ran = Ran::from(command.output().unwrap());
-            let object: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let object = ran.json();
             let error = &object["error"];
             assert_eq!((ran.code, &error["exit_code"]), (code, &json!(code)), "{line}: {}", ran.stderr);
             assert!(kind.is_empty() || error["kind"] == kind, "{line}: {object}");
@@ -194,7 +201,7 @@ fn switches_may_be_repeated() {
         assert_eq!(run(&sandbox, line, &[]).code, 0, "{line}");
     }
     let ran = run(&sandbox, "--threads 1 doctor --threads 2 --threads 3 --print-config --json", &[]);
-    let config: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let config = ran.json();
     assert_eq!(config["config"]["threads"]["value"], 3, "the last one counts");
     // A flag beats the variable of its opposite.
     let loud = sandbox.command(&["doctor", "-v"]).env("MELISMA_QUIET", "1").output().unwrap();
@@ -203,7 +210,7 @@ fn switches_may_be_repeated() {
     assert!(quiet.stdout.is_empty() && quiet.stderr.is_empty());
     // Lists grow, and of an output there is one.
     let lists = run(&sandbox, "mel sounds/tone.wav -o m.npy --set n_mels=40 --set hop_length=300 --json", &[]);
-    let lists: Value = serde_json::from_str(&lists.stdout).unwrap_or_else(|error| panic!("{error}: {}", lists.stderr));
+    let lists = lists.json();
     assert_eq!(lists["files"][0]["shape"][0], 40, "{lists}");
     assert_eq!(run(&sandbox, "decode t.txt -o a.wav -o b.wav", &[]).code, 2);
 }
@@ -227,7 +234,7 @@ fn a_configuration_file_that_is_not_read_is_named() {
     std::fs::copy(sandbox.path("melisma.yaml"), &home).unwrap();
     std::fs::remove_file(sandbox.path("melisma.yaml")).unwrap();
     let used = sandbox.run(&["doctor", "--json"]);
-    let doctor: Value = serde_json::from_str(&used.stdout).unwrap();
+    let doctor = used.json();
     assert_eq!((&doctor["threads"], used.stderr.as_str()), (&json!(3), ""));
     assert_eq!(doctor["config_file"], doctor["config_default"]);
 }
@@ -255,7 +262,7 @@ fn an_interruption_is_an_object_too() {
         sandbox.signal_at(&mut child, "out.wav.partial", signal);
         let ran = Ran::from(child.wait_with_output().unwrap());
         assert_eq!((ran.code, ran.stderr.as_str()), (code, "interrupted\n"));
-        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let object = ran.json();
         let expected = json!({ "kind": "interrupted", "message": "interrupted", "hint": null, "exit_code": code });
         assert_eq!(object, json!({ "error": expected }));
         assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
@@ -299,6 +306,7 @@ fn wrong_inputs_are_errors_with_a_hint() {
         "dataset verify IN",
         "decode IN -o out.wav",
         "encode IN -o out.npy",
+        "speak Hi. -o out.wav --voice-model IN",
         "run IN -o out",
         "optimize IN --input x=1",
     ];

@@ -25,7 +25,7 @@ fn run(sandbox: &Sandbox, args: &[&str]) -> Ran {
 fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
     let ran = run(sandbox, &[args, &["--json"]].concat());
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
-    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let value = ran.json();
     assert_eq!(value["device"], "cpu");
     value
 }
@@ -136,7 +136,7 @@ fn without_a_cache_it_works_and_says_so() {
     let ran = run(&sandbox, &[&OPTIMIZE[..], &["--json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("note: the cache cannot be used: "), "{}", ran.stderr);
-    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let value = ran.json();
     assert_eq!((&value["cache"]["hit"], &value["cache"]["path"]), (&Value::Bool(false), &Value::Null));
 }
 

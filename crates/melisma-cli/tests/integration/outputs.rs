@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::sandbox::{Ran, Sandbox, golden_file};
 
 const FRAME: &str = "<custom_token_10><custom_token_4106><custom_token_8202><custom_token_12298><custom_token_16394>\
@@ -309,6 +307,6 @@ fn names_cannot_steer_a_terminal() {
     // An error is one line, whatever a name holds; JSON has the name itself.
     let ran = sandbox.run(&["decode", "two\nlines", "-o", "x.wav", "--json"]);
     assert!(ran.stderr.starts_with("error: two\\nlines: "), "{}", ran.stderr);
-    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let object = ran.json();
     assert!(object["error"]["message"].as_str().unwrap().starts_with("two\nlines: "), "{object}");
 }

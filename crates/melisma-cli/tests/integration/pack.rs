@@ -28,16 +28,10 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
-    let ran = sandbox.run(args);
-    assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
-    serde_json::from_str(&ran.stdout).unwrap()
-}
-
 #[test]
 fn packs_lists_tests_and_unpacks() {
     let sandbox = sandbox();
-    let packed = json(&sandbox, &["pack", "m.safetensors", "--json", "--device", "cpu"]);
+    let packed = sandbox.json(&["pack", "m.safetensors", "--json", "--device", "cpu"]);
     assert_eq!((&packed["verified"], packed["bytes_in"].as_u64()), (&Value::Bool(true), Some(source().len() as u64)));
     assert!(packed["ratio"].as_f64().unwrap() < 0.8, "{packed}");
     assert_eq!(
@@ -46,12 +40,12 @@ fn packs_lists_tests_and_unpacks() {
     );
     assert_eq!(packed["tensors"][0]["name"], "w");
     assert!(packed["encode_bytes_per_second"].as_f64().unwrap() > 0.0);
-    let listed = json(&sandbox, &["pack", "-l", "m.packed.safetensors", "--json"]);
+    let listed = sandbox.json(&["pack", "-l", "m.packed.safetensors", "--json"]);
     assert_eq!(listed["tensors"][0]["shape"], serde_json::json!([300, 400]));
     assert_eq!(listed["tensors"][0]["modes"][0], "pairs");
     golden("pack_list.txt", &sandbox.run(&["pack", "-l", "m.packed.safetensors"]).stdout);
     assert_eq!(sandbox.run(&["pack", "-t", "m.packed.safetensors"]).code, 0);
-    let out = json(&sandbox, &["unpack", "m.packed.safetensors", "-o", "back.safetensors", "--json"]);
+    let out = sandbox.json(&["unpack", "m.packed.safetensors", "-o", "back.safetensors", "--json"]);
     assert_eq!(out["bytes_out"].as_u64(), Some(source().len() as u64));
     assert_eq!(std::fs::read(sandbox.path("back.safetensors")).unwrap(), source());
     assert_eq!(sandbox.files(), ["back.safetensors", "m.packed.safetensors", "m.safetensors"]);
@@ -120,7 +114,7 @@ fn damage_is_refused_and_nothing_is_left() {
 fn an_index_for_gpus_is_asked_for_and_told() {
     let sandbox = sandbox();
     assert_eq!(sandbox.run(&["pack", "m.safetensors", "--gpu-index", "-o", "i.safetensors"]).code, 0);
-    assert_eq!(json(&sandbox, &["pack", "-l", "i.safetensors", "--json"])["gpu_index"], true);
+    assert_eq!(sandbox.json(&["pack", "-l", "i.safetensors", "--json"])["gpu_index"], true);
     assert_eq!(sandbox.run(&["pack", "-t", "i.safetensors"]).code, 0);
     assert_eq!(sandbox.run(&["unpack", "i.safetensors", "-o", "back.safetensors"]).code, 0);
     assert_eq!(std::fs::read(sandbox.path("back.safetensors")).unwrap(), source());
@@ -162,7 +156,7 @@ fn pipes_take_no_rm_and_a_reader_may_leave() {
     {
         // The error is the one object.
         let ran = sandbox.run(&args);
-        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let object = ran.json();
         assert_eq!((ran.code, &object["error"]["exit_code"]), (2, &2.into()), "{args:?}: {}", ran.stderr);
     }
     assert_eq!(sandbox.files(), ["m.packed.safetensors", "m.safetensors"]);

@@ -21,7 +21,7 @@ fn sandbox() -> Option<Sandbox> {
 
 fn json(ran: &Ran) -> Value {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    serde_json::from_str(&ran.stdout).unwrap()
+    ran.json()
 }
 
 #[test]

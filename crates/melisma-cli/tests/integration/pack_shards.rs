@@ -39,16 +39,10 @@ fn write_index(sandbox: &Sandbox, name: &str, map: &[(&str, &str)]) {
     std::fs::write(sandbox.path(name), format!("{index:#}\n")).unwrap();
 }
 
-fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
-    let ran = sandbox.run(args);
-    assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
-    serde_json::from_str(&ran.stdout).unwrap()
-}
-
 #[test]
 fn a_model_is_packed_tested_listed_and_unpacked_by_its_index() {
     let sandbox = sandbox();
-    let packed = json(&sandbox, &["pack", INDEX, "--json"]);
+    let packed = sandbox.json(&["pack", INDEX, "--json"]);
     assert_eq!(packed["files"].as_array().map(Vec::len), Some(2));
     let index: Value = serde_json::from_slice(&std::fs::read(sandbox.path(PACKED)).unwrap()).unwrap();
     assert_eq!(
@@ -57,9 +51,9 @@ fn a_model_is_packed_tested_listed_and_unpacked_by_its_index() {
             "a": "m-1.packed.safetensors", "b": "m-1.packed.safetensors", "c": "m-2.packed.safetensors"
         })
     );
-    let tested = json(&sandbox, &["pack", "-t", PACKED, "--json"]);
+    let tested = sandbox.json(&["pack", "-t", PACKED, "--json"]);
     assert_eq!((&tested["verified"], &tested["bytes_in"]), (&json!(true), &packed["bytes_in"]));
-    let listed = json(&sandbox, &["pack", "-l", PACKED, "--json"]);
+    let listed = sandbox.json(&["pack", "-l", PACKED, "--json"]);
     assert_eq!(listed["files"][1]["tensors"][0]["name"], "c");
     let table = sandbox.run(&["pack", "-l", PACKED]).stdout;
     assert_eq!(table.lines().count(), 5, "{table}");
@@ -70,7 +64,7 @@ fn a_model_is_packed_tested_listed_and_unpacked_by_its_index() {
     let refused = sandbox.run(&["unpack", PACKED]);
     assert!(refused.code == 2 && refused.stderr.contains("exists already"), "{}", refused.stderr);
     sources.iter().for_each(|name| std::fs::remove_file(sandbox.path(name)).unwrap());
-    let unpacked = json(&sandbox, &["unpack", PACKED, "--json"]);
+    let unpacked = sandbox.json(&["unpack", PACKED, "--json"]);
     assert_eq!((&unpacked["output"], unpacked["files"].as_array().map(Vec::len)), (&json!(INDEX), Some(2)));
     assert!(before == sources.map(|name| std::fs::read(sandbox.path(name)).unwrap()));
 }
@@ -146,7 +140,7 @@ fn parts_make_the_same_files_as_the_whole() {
     let run = |part: &str, is_complete: bool, n_kept: u64| {
         let ran = parts.run(&["--json", "pack", INDEX, "--shard", part]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let found = ran.json();
         assert_eq!((&found["complete"], &found["files_kept"]), (&is_complete.into(), &n_kept.into()), "{found}");
     };
     run("2/2", false, 0);
@@ -158,7 +152,7 @@ fn parts_make_the_same_files_as_the_whole() {
         assert!(read(&whole) == read(&parts), "{name}");
     }
     let again = parts.run(&["--json", "pack", INDEX, "--shard", "1/2", "-f"]);
-    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    let again = again.json();
     assert_eq!((&again["files_kept"], &again["complete"]), (&0.into(), &true.into()), "-f packs again");
     // A packed file with the tensors of another shard is not this shard's.
     std::fs::copy(parts.path("m-2.packed.safetensors"), parts.path("m-1.packed.safetensors")).unwrap();
@@ -180,7 +174,7 @@ fn every_file_belongs_to_a_part() {
         let sandbox = sandbox();
         std::fs::write(sandbox.path("m-3.safetensors"), shard(&["d"])).unwrap();
         write_index(&sandbox, INDEX, &[("a", "m-1"), ("b", "m-1"), ("c", "m-2"), ("d", "m-3")]);
-        let part = |i: usize| json(&sandbox, &["pack", INDEX, "--shard", &format!("{i}/{n}"), "--json"]);
+        let part = |i: usize| sandbox.json(&["pack", INDEX, "--shard", &format!("{i}/{n}"), "--json"]);
         let parts: Vec<Value> = (1..=n).map(part).collect();
         let n_files: usize = parts.iter().map(|part| part["files"].as_array().unwrap().len()).sum();
         assert_eq!((n_files, &parts[n - 1]["complete"]), (3, &json!(true)), "{n} parts: {parts:?}");
@@ -193,19 +187,19 @@ fn a_source_from_a_clock_ahead_is_packed_once() {
     let source = File::options().write(true).open(sandbox.path("m-1.safetensors")).unwrap();
     source.set_modified(SystemTime::now() + Duration::from_secs(86_400)).unwrap();
     let args = ["pack", INDEX, "--shard", "1/1", "--json"];
-    assert_eq!(json(&sandbox, &args)["complete"], true);
-    assert_eq!(json(&sandbox, &args)["files_kept"], 2);
+    assert_eq!(sandbox.json(&args)["complete"], true);
+    assert_eq!(sandbox.json(&args)["files_kept"], 2);
 }
 
 #[test]
 fn a_packed_file_that_is_older_than_its_source_is_not_kept() {
     let sandbox = sandbox();
     let args = ["pack", INDEX, "--shard", "1/1", "--json"];
-    assert_eq!(json(&sandbox, &args)["files_kept"], 0);
+    assert_eq!(sandbox.json(&args)["files_kept"], 0);
     let packed = sandbox.path("m-1.packed.safetensors").metadata().unwrap().modified().unwrap();
     let source = File::options().write(true).open(sandbox.path("m-1.safetensors")).unwrap();
     source.set_modified(packed).unwrap();
-    assert_eq!(json(&sandbox, &args)["files_kept"], 2);
+    assert_eq!(sandbox.json(&args)["files_kept"], 2);
     source.set_modified(packed + Duration::from_secs(1)).unwrap();
     let ran = sandbox.run(&args);
     assert!(ran.code == 2 && ran.stderr.contains("m-1.packed.safetensors: the file exists already"), "{}", ran.stderr);

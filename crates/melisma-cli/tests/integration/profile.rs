@@ -61,12 +61,23 @@ fn the_cpu_is_busy_in_every_room() {
 #[test]
 fn a_build_has_device_times_on_cuda() {
     let sandbox = Sandbox::new();
-    let args = ["dataset", "build", "w", "-o", "d.h5", "--segment", "1s", "--profile-table", "--trace", "t.json"];
-    let Some(mut command) = sandbox.on_cuda(&args) else { return };
+    let args = ["dataset", "build", "w", "--segment", "1s", "--profile-table", "-f", "-o", "d.h5"];
+    let Some(mut command) = sandbox.on_cuda(&[&args[..], &["--trace", "t.json", "--json"]].concat()) else { return };
     two_wavs(&sandbox);
     let ran = Ran::from(command.output().unwrap());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(busy(&ran.stderr, "cuda:0") > 0.0, "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let [whole, kernels] = ["device_busy", "kernels_busy"].map(|key| report[key].as_f64().unwrap());
+    assert!(0.0 < kernels && kernels <= whole && whole <= 1.0, "{report}");
+    let gpu = ran.stderr.lines().find(|line| line.starts_with("cuda:0: ") && line.contains(" in use")).unwrap();
+    if std::env::var_os("MELISMA_SHIM").is_some() {
+        assert_eq!(gpu, "cuda:0: 1GiB of 4GiB in use, 37 % busy, 123 W");
+    }
+    let text = Ran::from(sandbox.on_cuda(&args).unwrap().output().unwrap()).stdout;
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("the device was busy ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(" % of the time, its kernels "), "{line}");
     let found = spans(&sandbox, "t.json", "cuda:0");
     assert!(found.contains("mel") && found.contains("copy"), "{found:?}");
 }

@@ -89,14 +89,19 @@ fn inode(path: &Path) -> u64 {
 fn check(sandbox: &Sandbox, line: &str, name: &str) {
     let (path, away) = (sandbox.path(name), sandbox.path("away/it"));
     let run = |more: &str| sandbox.line(&format!("{line}{more}"));
-    assert_eq!(run("").code, 0, "{line}");
+    let done = |more: &str| {
+        let ran = run(more);
+        // On a busy machine the sheet misses its limits of time, and its picture is written all the same.
+        let is_done = ran.code == 0 || ran.code == 3 && line.starts_with("bench sheet");
+        assert!(is_done, "{line}: {} {}", ran.code, ran.stderr);
+    };
+    done("");
     let mode = if path.is_dir() { 0o750 } else { 0o604 };
     let is_root = chown(&path, Some(OWNER), Some(OWNER + 1)).is_ok();
     std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     let (before, old) = (rights(&path), inode(&path));
     assert!(!is_root || before.1 == OWNER);
-    let ran = run(" -f");
-    assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+    done(" -f");
     assert_eq!(rights(&path), before, "{line}");
     assert_ne!(inode(&path), old, "{line}: it was replaced");
 
@@ -104,8 +109,7 @@ fn check(sandbox: &Sandbox, line: &str, name: &str) {
     std::fs::rename(&path, &away).unwrap();
     symlink(&away, &path).unwrap();
     let old = inode(&away);
-    let ran = run(" -f");
-    assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+    done(" -f");
     assert!(path.is_symlink() && inode(&away) != old && rights(&away) == before, "{line}");
     let old = inode(&away);
     let ran = run("");
@@ -123,8 +127,7 @@ fn check(sandbox: &Sandbox, line: &str, name: &str) {
     assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
     assert!(ran.stderr.contains("\nhint: use -f"), "{line}: {}", ran.stderr);
     assert!(path.is_symlink() && !away.exists(), "{line}");
-    let ran = run(" -f");
-    assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+    done(" -f");
     assert!(path.is_symlink() && away.exists(), "{line}");
     if away.is_dir() {
         std::fs::remove_dir_all(&away).unwrap()

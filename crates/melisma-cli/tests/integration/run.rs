@@ -29,7 +29,7 @@ fn outputs_are_arrays_with_their_names() {
     let args = ["run", "control.onnx", "--input", "x=control.x.npy", "-o", "out", "--json", "--device", "cpu"];
     let ran = run(&sandbox, &args);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let json = ran.json();
     assert_eq!((&json["engine"], &json["device"]), (&"rten".into(), &"cpu".into()));
     assert!(json["wall_seconds"].is_f64());
     assert_eq!(json["outputs"][1]["path"], "out/rows.npy");
@@ -60,7 +60,7 @@ const CPU: [&str; 4] = ["--device", "cpu", "--threads", "1"];
 fn json(sandbox: &Sandbox, args: &[&str]) -> (Value, String) {
     let ran = run(sandbox, &[args, &CPU].concat());
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
-    (serde_json::from_str(&ran.stdout).unwrap(), ran.stderr)
+    (ran.json(), ran.stderr)
 }
 
 #[test]

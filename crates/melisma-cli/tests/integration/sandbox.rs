@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
+
 /// A folder of its own, and the binary with no settings but those given.
 pub struct Sandbox {
     pub directory: tempfile::TempDir,
@@ -31,6 +33,13 @@ impl Peak {
         let counted = self.counted.expect("the command counts its memory");
         assert!(counted > 0.0 && counted <= limit as f64, "{self:?} under a limit of {limit}");
         assert!(self.resident < (limit + (96 << 20)) as f64, "{self:?} under a limit of {limit}");
+    }
+}
+
+impl Ran {
+    /// The JSON that it printed.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", self.stdout, self.stderr))
     }
 }
 
@@ -76,6 +85,13 @@ impl Sandbox {
 
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::from(self.command(args).output().unwrap())
+    }
+
+    /// Runs a command that succeeds, for the JSON that it prints.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        ran.json()
     }
 
     /// Runs the words of `line`.

@@ -63,7 +63,7 @@ impl Unread {
 
     /// Asks until events are dropped.
     fn fill(&self) {
-        let answers = self.ask("/health", N_REQUESTS);
+        let answers = self.ask("/v1/models", N_REQUESTS);
         assert_eq!(answers.matches("HTTP/1.1 200").count(), N_REQUESTS);
         let metrics = self.ask("/metrics", 1);
         let dropped = metrics.lines().find_map(|line| line.strip_prefix("melisma_dropped_events_total ")).unwrap();

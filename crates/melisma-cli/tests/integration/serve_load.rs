@@ -57,6 +57,21 @@ fn clients_at_real_time_pace_are_served_and_measured() {
 }
 
 #[test]
+fn clients_beyond_the_capacity_wait_for_a_stream() {
+    let record = Record::measure("serve/queue/builtin", &[("MELISMA_BENCH_SECONDS", "1")]);
+    assert!(record.median("serve/queue/builtin, half of the clients") >= 1.0);
+    assert!(record.median("serve/queue/builtin, whole answers") > 0.0);
+    let [p50, p99] = ["p50", "p99"].map(|share| record.median(&format!("serve/queue/builtin, first audio {share}")));
+    assert!(0.0 < p50 && p50 <= p99, "{p50} {p99}");
+}
+
+#[test]
+fn the_capacity_is_a_row() {
+    let record = Record::measure("serve/capacity/builtin", &[]);
+    assert!(record.median("serve/capacity/builtin") >= 1.0);
+}
+
+#[test]
 fn clients_beyond_the_capacity_are_refused() {
     let record = Record::measure("serve/overload/builtin", &[("MELISMA_BENCH_SECONDS", "2")]);
     assert_eq!(record.median("serve/overload/builtin, accepted"), 50.0);

@@ -1,15 +1,17 @@
 //! `melisma synth`.
 
+use std::io::Read;
+
 use melisma::audio::wav;
 use melisma::synth::{Score, Style, compose};
 use serde_json::Value;
 
-use crate::sandbox::{self, Sandbox, golden};
+use crate::sandbox::{self, Ran, Sandbox, golden};
 
-fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
+pub fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
     let ran = sandbox.run(&[args, &["--json"]].concat());
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}: {}", ran.stderr);
-    serde_json::from_str(&ran.stdout).unwrap()
+    ran.json()
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn clips_go_into_a_dataset() {
     Score::from_json(facts["score"].to_string().as_bytes()).unwrap();
     let ran = sandbox.run(&["dataset", "build", "clips", "-o", "train.h5", "--segment", "1s", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let built: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let built = ran.json();
     assert_eq!((built["files_ok"].as_u64(), built["segments"].as_u64()), (Some(3), Some(6)));
 }
 
@@ -211,9 +213,9 @@ fn a_listener_may_leave() {
     let pipe = || std::process::Stdio::piped();
     let mut child = sandbox.command(&args).stdout(pipe()).stderr(pipe()).spawn().unwrap();
     let mut first = [0; 1000];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     drop(child.stdout.take());
-    let ran = sandbox::Ran::from(child.wait_with_output().unwrap());
+    let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert_eq!(sandbox.files(), ["a.mid"], "the notes are written all the same");
 }
@@ -321,6 +323,13 @@ fn what_is_refused() {
         &["preset:focus", "-o", "a.wav", "--clips", "2"],
         &["preset:focus", "-o", "a", "--clips", "2", "--stems", "s"],
         &["bad.json", "-o", "a", "--clips", "2"],
+        &["preset:focus", "-o", "a.wav", "--endless"],
+        &["preset:focus", "-o", "-", "--endless", "--loudness", "-14"],
+        &["preset:focus", "-o", "a.wav", "--tempo", "-1"],
+        &["preset:focus", "-o", "a.wav", "--key", "H"],
+        &["preset:focus", "-o", "a.wav", "--voices", "bass"],
+        &["bad.json", "-o", "a.wav", "--reverb", "0.5"],
+        &["preset:focus", "-o", "a", "--clips", "2", "--key", "C"],
     ] {
         let ran = sandbox.run(&[&["synth"], args].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {}", ran.stderr);

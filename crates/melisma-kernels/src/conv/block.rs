@@ -50,8 +50,8 @@ impl Phases {
         Ok(Self { axis, phases, taps, span: reach / axis.stride + 1 })
     }
 
-    /// Of the `len` inputs of phase `phase` starting at output `first`: the range inside the image,
-    /// and the index of its first input.
+    /// Returns which of the `len` inputs of phase `phase`, starting at output `first`, are inside
+    /// the image, and the index of its first input.
     fn inside(&self, phase: usize, first: usize, len: usize, n_inputs: usize) -> (Range<usize>, usize) {
         let Axis { stride, before, .. } = self.axis;
         let from = |limit: usize| (limit.saturating_sub(phase).div_ceil(stride)).saturating_sub(first).min(len);
@@ -95,13 +95,13 @@ impl Layout {
         Ok(Self { n_in, rows: Phases::new(rows)?, columns: Phases::new(columns)? })
     }
 
-    /// The number of steps in an output's sum.
+    /// Returns the number of steps in an output's sum.
     pub(super) fn n_steps(&self) -> usize {
         self.n_in * self.rows.taps.len() * self.columns.taps.len()
     }
 
-    /// Steps done for all positions of a block before the next ones: whole channels, few enough
-    /// that a sweep finds the rows of the previous one still in the cache.
+    /// Returns the steps done for all positions of a block before the next ones: whole channels,
+    /// few enough that a sweep finds the rows of the previous one still in the cache.
     pub(super) fn sweep_len(&self, blocks: &Blocks) -> usize {
         let per_channel = self.rows.taps.len() * self.columns.taps.len();
         let floats = self.rows.phases.len() * self.columns.phases.len() * self.rows.span * blocks.pitch;

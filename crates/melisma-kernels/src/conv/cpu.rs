@@ -107,7 +107,7 @@ impl Prepared {
 }
 
 impl Prepared {
-    /// The weights packed for few positions.
+    /// Returns the weights packed for few positions.
     fn narrow(&self, weight: &[f32]) -> Result<&[f32]> {
         if let Some(packed) = self.narrow.get() {
             return packed.view::<f32>()?.host();
@@ -129,13 +129,13 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The steps at `offsets`, for the positions from `first` on.
+    /// Returns the steps at `offsets`, for the positions from `first` on.
     fn steps(&self, offsets: &[u32], first: usize, weight: &[f32]) -> Steps {
         let x = self.planes[first..].as_ptr();
         Steps { len: offsets.len(), offsets: offsets.as_ptr(), x, weight: weight.as_ptr() }
     }
 
-    /// The sums of one group of outputs, rows [`Blocks::pitch`] apart.
+    /// Computes the sums of one group of outputs, in rows [`Blocks::pitch`] apart.
     fn sum(&self, shapes: &[Shape; 3], (weight, bias): (&[f32], &[f32]), sums: &mut [f32]) {
         let len = (self.area.rows.len() - 1) * self.blocks.pitch + self.area.columns.len();
         let mut start = Start::Bias(bias.as_ptr());
@@ -163,7 +163,7 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
-    /// Like [`Work::sum`], for all outputs and few positions; `write` takes the sums of one output.
+    /// Works like [`Work::sum`], for all outputs and few positions; `write` takes the sums of one output.
     fn narrow(&self, shapes: &narrow::Shapes, (weight, bias): (&[f32], &[f32]), write: impl Fn(usize, &[f32])) {
         let len = (self.area.rows.len() - 1) * self.blocks.pitch + self.area.columns.len();
         let strip = shapes.strip;

@@ -75,7 +75,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// The number of outputs for `len` inputs; `None` if the taps do not fit.
+    /// Returns the number of outputs for `len` inputs; `None` if the taps do not fit.
     fn n_outputs(self, len: usize) -> Option<usize> {
         let reach = (self.n_taps - 1).checked_mul(self.dilation)?;
         let padded = len.checked_add(self.before)?.checked_add(self.after)?;
@@ -116,7 +116,7 @@ impl Conv<'_> {
 }
 
 impl Plan {
-    /// Rows and columns of the output for an image of `size`.
+    /// Returns the rows and columns of the output for an image of `size`.
     ///
     /// # Errors
     /// The image with its padding is smaller than the taps.
@@ -134,12 +134,12 @@ impl Plan {
         }
     }
 
-    /// C and O.
+    /// Returns C and O.
     pub fn channels(&self) -> [usize; 2] {
         [self.n_in, self.n_out]
     }
 
-    /// Images of `size`: x `[B, C, H, W]`, y `[B, O, H', W']`.
+    /// Runs it on images of `size`: x `[B, C, H, W]`, y `[B, O, H', W']`.
     ///
     /// # Errors
     /// A view has the wrong length or place, or there is not enough scratch.

@@ -2,7 +2,7 @@
 
 use super::{Conv, Curve};
 
-/// y `[O, H', W']` of x `[C, H, W]`.
+/// Computes y `[O, H', W']` of x `[C, H, W]`.
 pub(super) fn conv(layer: &Conv<'_>, [height, width]: [usize; 2], [rows, columns]: [usize; 2], x: &[f32]) -> Vec<f64> {
     let mut y = Vec::new();
     for output in 0..layer.n_out {

@@ -59,8 +59,8 @@ macro_rules! shapes {
     }),+]),+] };
 }
 
-/// The tiles of `isa` for 1, 2, ... outputs, each in ascending width. A tile has as many sums as
-/// fit in registers beside their operands.
+/// Returns the tiles of `isa` for 1, 2, ... outputs, each in ascending width. A tile has as many
+/// sums as fit in registers beside their operands.
 pub(super) fn shapes(isa: Isa) -> &'static [[Shape; 3]] {
     match isa.level() {
         #[cfg(target_arch = "x86_64")]

@@ -26,8 +26,8 @@ pub(super) fn run<S: Convert<D>, D: Element>(queue: &CpuQueue, src: &[S], dst: &
     });
 }
 
-/// Four parts of a block advance side by side. A core waits for memory, and the hardware prefetcher
-/// stops at every page; this way it runs ahead in four pages at once.
+/// Converts with four parts of a block side by side. A core waits for memory, and the hardware
+/// prefetcher stops at every page; this way it runs ahead in four pages at once.
 #[cfg(target_arch = "x86_64")]
 fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
     const PARTS: usize = 4;
@@ -124,7 +124,7 @@ fn bf16_bits(x: f32) -> u16 {
     (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { nearest }) as u16
 }
 
-/// A signalling NaN becomes quiet, as on every other path.
+/// Returns the bits in f32; a signalling NaN becomes quiet, as on every other path.
 #[inline(always)]
 fn bf16_value(bits: u16) -> u32 {
     let wide = u32::from(bits) << 16;

@@ -35,7 +35,7 @@ mod sealed {
     pub trait Pair<D: Element>: Element {
         /// The kernel's symbol in `convert.cu`.
         const SYMBOL: &'static str;
-        /// The obvious conversion of one element.
+        /// Returns the obvious conversion of one element.
         #[cfg(test)]
         fn reference(self) -> D;
         /// Converts slices of equal length.

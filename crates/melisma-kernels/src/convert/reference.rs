@@ -44,7 +44,7 @@ pub(crate) fn u8_f32(x: u8) -> f32 {
     ((f64::from(x) - 128.0) / 128.0) as f32
 }
 
-/// The integer nearest to `x · 2^bits`, within -2^bits ..= 2^bits - 1.
+/// Returns the integer nearest to `x · 2^bits`, within -2^bits ..= 2^bits - 1.
 fn quantize(x: f32, bits: i32) -> i32 {
     if x.is_nan() {
         return 0;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::device::isa::{Isa, Level};
 
-/// CPU seconds of this thread; 0 where the system does not report them.
+/// Returns the CPU seconds of this thread; 0 where the system does not report them.
 pub fn thread_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is valid.
@@ -12,7 +12,7 @@ pub fn thread_seconds() -> f64 {
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-/// CPU seconds of all threads of this process and of the child processes that it has waited for.
+/// Returns the CPU seconds of all threads of this process and of the child processes that it has waited for.
 pub fn process_seconds() -> f64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(usage_seconds).sum()
 }
@@ -27,8 +27,8 @@ fn usage_seconds(who: libc::c_int) -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// Floating-point operations per second of fused multiply-adds on registers, measured on this
-/// thread.
+/// Returns the floating-point operations per second of fused multiply-adds on registers, measured
+/// on this thread.
 pub fn flops(isa: Isa) -> f64 {
     const ROUNDS: u64 = 2_000_000;
     let (run, flops_per_round): (fn(u64), f64) = match isa.level() {

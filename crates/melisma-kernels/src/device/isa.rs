@@ -17,7 +17,7 @@ impl Level {
     /// All levels, in ascending order.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
-    /// The name that `MELISMA_ISA` takes.
+    /// Returns the name that `MELISMA_ISA` takes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -35,7 +35,7 @@ impl Isa {
     /// Portable code; every machine has it.
     pub const SCALAR: Self = Self(Level::Scalar);
 
-    /// The instruction set `level`, if this machine has it.
+    /// Returns the instruction set `level`, if this machine has it.
     pub fn new(level: Level) -> Option<Self> {
         let present = match level {
             Level::Scalar => true,
@@ -45,17 +45,17 @@ impl Isa {
         present.then_some(Self(level))
     }
 
-    /// Every instruction set of this machine, in ascending order.
+    /// Returns every instruction set of this machine, in ascending order.
     pub fn available() -> impl Iterator<Item = Self> {
         Level::ALL.into_iter().filter_map(Self::new)
     }
 
-    /// The widest instruction set of this machine.
+    /// Returns the widest instruction set of this machine.
     pub fn best() -> Self {
         Self::available().last().unwrap_or(Self::SCALAR)
     }
 
-    /// The instruction set named by `MELISMA_ISA`, else the best.
+    /// Returns the instruction set named by `MELISMA_ISA`, else the best.
     ///
     /// # Errors
     /// An unknown name, or an instruction set that this machine lacks.
@@ -77,7 +77,7 @@ impl Isa {
         })
     }
 
-    /// The level of the instruction set.
+    /// Returns the level of the instruction set.
     pub fn level(self) -> Level {
         self.0
     }

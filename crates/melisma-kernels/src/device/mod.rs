@@ -25,8 +25,8 @@ pub struct Cpu {
 }
 
 impl Device {
-    /// The CPU with the instruction set of `MELISMA_ISA` (else the best) and all threads available
-    /// to the process.
+    /// Returns the CPU with the instruction set of `MELISMA_ISA` (else the best) and all threads
+    /// available to the process.
     ///
     /// # Errors
     /// `MELISMA_ISA` names an unknown or missing instruction set.
@@ -34,7 +34,7 @@ impl Device {
         Ok(Self::Cpu(Cpu { isa: Isa::from_env()?, threads: available_threads() }))
     }
 
-    /// GPU number `ordinal`.
+    /// Returns GPU number `ordinal`.
     ///
     /// # Errors
     /// No driver, no such GPU, or a GPU that cannot be used.
@@ -42,7 +42,7 @@ impl Device {
         Cuda::new(ordinal).map(Self::Cuda)
     }
 
-    /// The product name of a GPU, or the instruction set and threads of the CPU.
+    /// Returns the product name of a GPU, or the instruction set and threads of the CPU.
     pub fn description(&self) -> String {
         match self {
             Self::Cpu(cpu) => format!("{} x {}", cpu.isa.level().name(), cpu.threads),
@@ -68,7 +68,7 @@ pub mod nvtx;
 pub(crate) mod vector;
 pub(crate) mod workers;
 
-/// The number of threads this process may use at once.
+/// Returns the number of threads this process may use at once.
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -27,7 +27,7 @@ fn calls() -> Option<&'static Calls> {
         .as_ref()
 }
 
-/// Whether ranges can be emitted at all.
+/// Returns whether ranges can be emitted at all.
 pub fn is_available() -> bool {
     calls().is_some()
 }

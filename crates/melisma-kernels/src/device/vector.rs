@@ -10,9 +10,9 @@ pub trait Float: Copy {
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
-    /// `self * a + b`, rounded once.
+    /// Returns `self * a + b`, rounded once.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
-    /// `b - self * a`, rounded once.
+    /// Returns `b - self * a`, rounded once.
     unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self;
 }
 

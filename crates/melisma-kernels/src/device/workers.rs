@@ -41,7 +41,7 @@ struct Shared {
     busy: AtomicUsize,
 }
 
-/// Whether `ready` became true while spinning.
+/// Returns whether `ready` became true while spinning.
 fn spin(ready: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         let is_ready = ready();

@@ -49,7 +49,7 @@ pub(crate) struct MemoryArgument {
 }
 
 impl MemoryArgument {
-    /// Memory of the last `n_past` rows of `n_channels`.
+    /// Returns the memory of the last `n_past` rows of `n_channels`.
     pub(crate) fn new(arena: Arena<'_>, [n_past, n_channels]: [usize; 2]) -> Result<Self> {
         Ok(Self {
             arena_dev: arena.floats.cuda()?.address_dev,
@@ -60,12 +60,12 @@ impl MemoryArgument {
         })
     }
 
-    /// Another memory of the same slots.
+    /// Returns another memory of the same slots.
     pub(crate) fn moved(self, offset: usize, [n_past, n_channels]: [usize; 2]) -> Self {
         Self { offset: offset as u64, n_past: n_past as u32, n_channels: n_channels as u32, ..self }
     }
 
-    /// Floats per slot: one copy is read while the other is written.
+    /// Returns the number of floats per slot: one copy is read while the other is written.
     pub(crate) fn state_len([n_past, n_channels]: [usize; 2]) -> usize {
         2 * n_past * n_channels
     }
@@ -81,7 +81,7 @@ pub(crate) struct LayerArgument {
 }
 
 impl LayerArgument {
-    /// For a layer that remembers the last `n_past` rows of `n_channels`, given as `memory`.
+    /// Returns the argument of a layer that remembers the last `n_past` rows of `n_channels`, given as `memory`.
     pub(crate) fn new(step: Step<'_>, timeline: Timeline, arena: Arena<'_>, memory: [usize; 2]) -> Result<Self> {
         let memory = MemoryArgument::new(arena, memory)?;
         Ok(Self { step: StepArgument::new(step)?, timeline: timeline.into(), memory })
@@ -104,12 +104,12 @@ pub(crate) struct SnakeTable {
 }
 
 impl SnakeTable {
-    /// Bytes on the device for `padded` channels.
+    /// Returns the bytes on the device for `padded` channels.
     pub(crate) fn bytes(padded: usize) -> usize {
         2 * padded.max(1) * size_of::<f32>()
     }
 
-    /// Padded with zeros to `padded` channels.
+    /// Uploads the factors, padded with zeros to `padded` channels.
     pub(crate) fn new(upload: &Upload<'_>, alpha: &[f32], padded: usize) -> Result<Self> {
         let inverse = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9));
         let pad = |values: Vec<f32>| values.into_iter().chain(std::iter::repeat(0.0)).take(padded.max(1));
@@ -125,14 +125,14 @@ impl SnakeTable {
     }
 }
 
-/// The grid of `snake_rows` in `step.cuh`.
+/// Returns the grid of `snake_rows` in `step.cuh`.
 pub(crate) fn snake_rows(n_channels: usize, n_rows: u32) -> Launch {
     const BLOCK: usize = 256;
     let grid = (n_channels.div_ceil(BLOCK) as u32, n_rows.clamp(1, 65_535), 1);
     Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 }
 }
 
-/// Columns of a layer's activations, as kernels count them.
+/// Returns the number of columns of a layer's activations, as kernels count them.
 pub(crate) fn n_columns(step: Step<'_>, rate: usize) -> Result<u32> {
     let n_columns = step.n_columns(rate);
     u32::try_from(n_columns).ok().filter(|&n| n < 1 << 30).ok_or_else(|| too_large(n_columns))

@@ -13,7 +13,7 @@ pub(crate) struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    /// Row `index` of the H + T.
+    /// Returns row `index` of the H + T.
     #[inline(always)]
     pub(crate) fn row(&self, index: usize) -> &'a [f32] {
         let at = index * self.n_channels;
@@ -36,7 +36,7 @@ impl<'a> Histories<'a> {
         Ok(Self { slot_len: arena.slot_len, offset: arena.offset, arena: arena.floats.host()?, len })
     }
 
-    /// The rows that stream `stream` of `step` sees; `x` is the input of all streams.
+    /// Returns the rows that stream `stream` of `step` sees; `x` is the input of all streams.
     #[inline(always)]
     pub(crate) fn of<'b>(&'b self, step: &Step<'_>, x: &'b [f32], stream: usize, n_channels: usize) -> History<'b> {
         let len = x.len() / step.rows.len();

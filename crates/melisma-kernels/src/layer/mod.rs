@@ -24,3 +24,8 @@ pub mod step;
 mod streams;
 pub mod strided;
 pub mod upsample;
+
+/// Returns the columns of rows of `len`, one after the other.
+fn transposed(rows: &[f32], len: usize) -> Vec<f32> {
+    (0..len).flat_map(|column| rows.iter().skip(column).step_by(len).copied()).collect()
+}

@@ -26,7 +26,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// The memory of this layer and `other` in one step: scratch serves both.
+    /// Returns the memory of this layer and `other` in one step: scratch serves both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -49,14 +49,14 @@ pub struct Work {
     pub threads: usize,
 }
 
-/// Memory of a [`Pointwise`](super::pointwise::Pointwise) layer `[n_in, n_out]`.
+/// Returns the memory of a [`Pointwise`](super::pointwise::Pointwise) layer `[n_in, n_out]`.
 pub fn pointwise([n_in, n_out]: [usize; 2], work: Work) -> Need {
     let device_weights = bytes(n_out) + Product::bytes([n_out, n_in]);
     Need { device_weights, ..product([n_in, n_out], work, |_| 0) }
 }
 
-/// Memory of an [`Upsample`](super::upsample::Upsample) layer `[n_in, n_out]`, whose rows are
-/// inputs.
+/// Returns the memory of an [`Upsample`](super::upsample::Upsample) layer `[n_in, n_out]`, whose
+/// rows are inputs.
 pub fn upsample([n_in, n_out]: [usize; 2], stride: usize, work: Work) -> Need {
     let padded_in = n_in.next_multiple_of(CHUNK_K);
     let product_bytes = Product::bytes([stride * n_out, 2 * padded_in]);
@@ -68,8 +68,8 @@ pub fn upsample([n_in, n_out]: [usize; 2], stride: usize, work: Work) -> Need {
     }
 }
 
-/// Memory of a [`Downsample`](super::downsample::Downsample) layer `[n_in, n_out]`, whose rows are
-/// outputs; `from` is the timeline of its input.
+/// Returns the memory of a [`Downsample`](super::downsample::Downsample) layer `[n_in, n_out]`,
+/// whose rows are outputs; `from` is the timeline of its input.
 pub fn downsample([n_in, n_out]: [usize; 2], stride: usize, from: Timeline, work: Work) -> Need {
     let table_bytes = SnakeTable::bytes(n_in.next_multiple_of(CHUNK_K));
     let product_bytes = Product::bytes([n_out, 2 * (stride * n_in).next_multiple_of(CHUNK_K)]);
@@ -81,7 +81,7 @@ pub fn downsample([n_in, n_out]: [usize; 2], stride: usize, from: Timeline, work
     }
 }
 
-/// Memory of a [`Residual`](super::residual::Residual) unit.
+/// Returns the memory of a [`Residual`](super::residual::Residual) unit.
 pub fn residual(n_channels: usize, dilation: usize, work: Work) -> Need {
     let scratch_len = |n_rows| residual::cpu::scratch_len(n_channels, dilation, n_rows);
     let tables = 2 * SnakeTable::bytes(n_channels.next_multiple_of(CHUNK_K));
@@ -94,7 +94,7 @@ pub fn residual(n_channels: usize, dilation: usize, work: Work) -> Need {
     }
 }
 
-/// Memory of a [`Depthwise`](super::depthwise::Depthwise) layer.
+/// Returns the memory of a [`Depthwise`](super::depthwise::Depthwise) layer.
 pub fn depthwise(n_channels: usize, n_taps: usize) -> Need {
     Need {
         state: bytes((n_taps - 1) * n_channels),
@@ -103,13 +103,13 @@ pub fn depthwise(n_channels: usize, n_taps: usize) -> Need {
     }
 }
 
-/// Memory of a [`Norm`](super::norm::Norm) layer.
+/// Returns the memory of a [`Norm`](super::norm::Norm) layer.
 pub fn norm(n_channels: usize) -> Need {
     Need { device_weights: bytes(2 * n_channels), ..Need::default() }
 }
 
-/// Memory of an [`Attention`](super::attention::Attention) layer in steps of `n_latents` per
-/// stream.
+/// Returns the memory of an [`Attention`](super::attention::Attention) layer in steps of
+/// `n_latents` per stream.
 pub fn attention([n_channels, head_dim]: [usize; 2], window: usize, n_latents: usize) -> Need {
     Need {
         shared: bytes(attention::cpu::scratch_len(n_channels, window, n_latents)),
@@ -119,7 +119,7 @@ pub fn attention([n_channels, head_dim]: [usize; 2], window: usize, n_latents: u
     }
 }
 
-/// Memory of the [`Head`](super::head::Head).
+/// Returns the memory of the [`Head`](super::head::Head).
 pub fn head(n_channels: usize) -> Need {
     Need {
         scratch: bytes(head::cpu::scratch_len(n_channels)),
@@ -129,8 +129,8 @@ pub fn head(n_channels: usize) -> Need {
     }
 }
 
-/// Memory of an [`Embed`](super::embed::Embed) layer; `levels` has the codes of a frame and the
-/// size of the codebook of each level.
+/// Returns the memory of an [`Embed`](super::embed::Embed) layer; `levels` has the codes of a frame
+/// and the size of the codebook of each level.
 pub fn embed(n_channels: usize, dim: usize, levels: &[[usize; 2]]) -> Need {
     let level = |[n_codes, n_vectors]: [usize; 2]| {
         (EMBED_WORDS + n_codes) * size_of::<i64>() + bytes(n_vectors * dim + dim * n_channels + n_channels)
@@ -141,18 +141,18 @@ pub fn embed(n_channels: usize, dim: usize, levels: &[[usize; 2]]) -> Need {
 /// Words per level of an embedding's table.
 const EMBED_WORDS: usize = 6;
 
-/// Memory of a [`Noise`](super::noise::Noise) layer.
+/// Returns the memory of a [`Noise`](super::noise::Noise) layer.
 pub fn noise(n_blocks: usize) -> Need {
     Need { device_weights: (2 * n_blocks).max(1) * size_of::<i64>(), ..Need::default() }
 }
 
-/// Memory of the [`Entry`](super::entry::Entry).
+/// Returns the memory of the [`Entry`](super::entry::Entry).
 pub fn entry(n_channels: usize) -> Need {
     Need { state: bytes(entry::TAPS - 1), device_weights: bytes((entry::TAPS + 1) * n_channels), ..Need::default() }
 }
 
-/// Memory of a [`Quantize`](super::quantize::Quantize) layer of `[n_channels, dim]`, whose input
-/// lags by `lag` latents; `levels` is as in [`embed`].
+/// Returns the memory of a [`Quantize`](super::quantize::Quantize) layer of `[n_channels, dim]`,
+/// whose input lags by `lag` latents; `levels` is as in [`embed`].
 pub fn quantize([n_channels, dim]: [usize; 2], frame_latents: usize, levels: &[[usize; 2]], lag: usize) -> Need {
     let frame_codes = levels.iter().map(|[n_codes, _]| n_codes).sum();
     let level = |[n_codes, n_vectors]: [usize; 2]| {

@@ -52,7 +52,7 @@ impl Panels {
         })
     }
 
-    /// Bytes of W `[K, N]`, packed.
+    /// Returns the bytes of W `[K, N]`, packed.
     pub(crate) fn bytes([k, n]: [usize; 2]) -> usize {
         n.div_ceil(STRIP) * k * STRIP * size_of::<f32>()
     }
@@ -62,7 +62,7 @@ impl Panels {
     }
 }
 
-/// The number of blocks for `n_rows` rows, and the rows per block.
+/// Returns the number of blocks for `n_rows` rows, and the rows per block.
 fn blocks(k: usize, n_rows: usize, threads: usize) -> [usize; 2] {
     let most = (BLOCK_FLOATS / k.max(1)).clamp(16, BLOCK_ROWS);
     let wanted = if n_rows >= 16 * threads { n_rows.div_ceil(threads) } else { n_rows };
@@ -70,8 +70,8 @@ fn blocks(k: usize, n_rows: usize, threads: usize) -> [usize; 2] {
     [n_blocks, n_rows.div_ceil(n_blocks)]
 }
 
-/// Floats of scratch per thread for a product of `n_rows` rows; `layer_len` gives the floats that
-/// the layer needs for the rows of a block.
+/// Returns the number of floats of scratch per thread for a product of `n_rows` rows; `layer_len`
+/// gives the floats that the layer needs for the rows of a block.
 pub(crate) fn scratch_len(k: usize, n_rows: usize, threads: usize, layer_len: impl Fn(usize) -> usize) -> usize {
     let [_, block_rows] = blocks(k, n_rows, threads);
     operand_len(k, block_rows) + layer_len(block_rows)
@@ -89,8 +89,8 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// The floats of row `row` starting at step `first` of K. Rows are [`STRIDE_A`] apart, with
-    /// room for 16 floats beyond the end of a block. Values written beyond K are ignored.
+    /// Returns the floats of row `row` starting at step `first` of K. Rows are [`STRIDE_A`] apart,
+    /// with room for 16 floats beyond the end of a block. Values written beyond K are ignored.
     #[inline(always)]
     pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32] {
         &mut self.floats[(first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K..]
@@ -109,7 +109,7 @@ impl Operand<'_> {
         }
     }
 
-    /// The parts of one row: where each begins in K, and its floats.
+    /// Returns the parts of one row: where each begins in K, and its floats.
     #[inline(always)]
     pub(crate) fn row(&mut self, row: usize) -> impl Iterator<Item = (usize, &mut [f32])> {
         let (n_rows, k) = (self.n_rows, self.k);
@@ -131,7 +131,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The sums of row `row` in this part's `columns`.
+    /// Returns the sums of row `row` in this part's `columns`.
     #[inline(always)]
     pub(crate) fn sums(&mut self, row: usize) -> &mut [f32] {
         debug_assert!(self.rows.contains(&row));
@@ -152,7 +152,7 @@ impl Part<'_> {
         }
     }
 
-    /// Whether `timeline` has no output in this part.
+    /// Returns whether `timeline` has no output in this part.
     pub(crate) fn is_silent(&self, step: Step<'_>, timeline: Timeline) -> bool {
         self.segments(step.n_latents * timeline.rate).all(|Segment { stream, rows, .. }| {
             let live = timeline.live(&step.rows.as_slice()[stream], step.n_latents);
@@ -160,8 +160,8 @@ impl Part<'_> {
         })
     }
 
-    /// The streams that `rows` touch, each `len` rows long: the stream, its rows, and the part's
-    /// row of the first one.
+    /// Returns the streams that `rows` touch, each `len` rows long: the stream, its rows, and the
+    /// part's row of the first one.
     pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = Segment> + use<> {
         let rows = self.rows.clone();
         (rows.start / len.max(1)..rows.end.div_ceil(len.max(1))).map(move |stream| {
@@ -186,15 +186,15 @@ pub(crate) trait Layer: Sync {
     /// Writes the operand of the part's rows and the initial values of its sums. Implementations
     /// are `#[inline(always)]`, because this is inlined into code for each instruction set.
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]);
-    /// Whether `finish` alone writes all outputs of the part: beyond the ends of streams.
+    /// Returns whether `finish` alone writes all outputs of the part: beyond the ends of streams.
     fn is_silent(&self, part: &Part<'_>) -> bool;
     /// Corrects outputs that the product must not change.
     fn finish(&self, part: &mut Part<'_>);
-    /// Floats of scratch that `prepare` needs for `n_rows` rows.
+    /// Returns the number of floats of scratch that `prepare` needs for `n_rows` rows.
     fn scratch_len(&self, n_rows: usize) -> usize;
 }
 
-/// Y `[n_rows, N]` = the layer's initial values, plus operand times `panels`.
+/// Computes Y `[n_rows, N]`: the layer's initial values, plus operand times `panels`.
 pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut [f32]) -> Result<()> {
     let (k, n) = (panels.k, panels.n);
     if y.is_empty() {
@@ -231,7 +231,7 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
     })
 }
 
-/// [`Layer::prepare`] with the features of the part's instruction set.
+/// Calls [`Layer::prepare`] with the features of the part's instruction set.
 fn prepare<L: Layer>(layer: &L, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]

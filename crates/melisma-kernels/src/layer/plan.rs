@@ -40,7 +40,7 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// The rows that stream `stream` of the step sees.
+    /// Returns the rows that stream `stream` of the step sees.
     #[inline(always)]
     pub(crate) fn history(&self, stream: usize) -> History<'_> {
         self.histories.of(&self.step, self.x, stream, self.n_channels)
@@ -95,12 +95,12 @@ impl Plan {
         Ok(Self { form, state_len, on })
     }
 
-    /// Floats of state per slot.
+    /// Returns the number of floats of state per slot.
     pub fn state_len(&self) -> usize {
         self.state_len
     }
 
-    /// One step.
+    /// Runs one step.
     ///
     /// # Errors
     /// A view's length or place does not match the step, or the device fails.

@@ -105,8 +105,8 @@ macro_rules! product_sources {
 }
 pub(crate) use product_sources;
 
-/// A weight in the form that kernels take: the nearest sum of two TF32 numbers, or the nearest
-/// number of the format.
+/// Returns a weight in the form that kernels take: the nearest sum of two TF32 numbers, or the
+/// nearest number of the format.
 fn rounded(weight: f32, rounding: Rounding) -> f32 {
     let nearest = |x: f32| f32::from_bits(x.to_bits().wrapping_add(0x1000) & 0xffff_e000);
     let big = nearest(weight);
@@ -118,7 +118,7 @@ fn rounded(weight: f32, rounding: Rounding) -> f32 {
 }
 
 impl Product {
-    /// Bytes of W `[M, K]` on the device.
+    /// Returns the bytes of W `[M, K]` on the device.
     pub(crate) fn bytes([m, k]: [usize; 2]) -> usize {
         m.div_ceil(GROUP_M).max(1) * k.div_ceil(CHUNK_K).max(1) * CHUNK_FLOATS * size_of::<f32>()
     }
@@ -159,7 +159,7 @@ impl Product {
         })
     }
 
-    /// The form for `n_columns` columns.
+    /// Returns the form for `n_columns` columns.
     pub(crate) fn form(&self, queue: &CudaQueue, n_columns: u32, tile: Tile) -> Form {
         let tiles_m = self.n_groups.div_ceil(self.many().0);
         if (n_columns as usize).div_ceil(TILE_COLUMNS) * tiles_m < queue.cuda().n_processors() as usize {
@@ -168,12 +168,12 @@ impl Product {
         if tile.bytes().is_some_and(|bytes| bytes <= MAX_TILE_BYTES) { Form::Short } else { Form::Many }
     }
 
-    /// Outputs per block in the many-column forms.
+    /// Returns the number of outputs per block in the many-column forms.
     pub(crate) fn n_outputs_of_a_block(&self) -> usize {
         self.many().0 * GROUP_M
     }
 
-    /// Groups of outputs per block in the many-column forms, and which of the two kernels that is.
+    /// Returns the groups of outputs per block in the many-column forms, and which of the two kernels that is.
     fn many(&self) -> (usize, usize) {
         if self.n_groups <= 2 { (2, 0) } else { (4, 1) }
     }
@@ -214,7 +214,7 @@ impl Product {
 }
 
 impl Tile {
-    /// Rows of `k` floats for the columns of a layer whose streams have `len` columns each.
+    /// Returns the tile with rows of `k` floats for the columns of a layer whose streams have `len` columns each.
     pub(crate) fn of(n_rows: usize, k: usize, len: usize) -> Self {
         if len.is_multiple_of(TILE_COLUMNS) { Self::Rows(n_rows, k) } else { Self::None }
     }

@@ -73,7 +73,7 @@ fn snake(x: f32, high: f32, low: f32, inverse: f32) -> f32 {
     inverse.mul_add(u * q, x)
 }
 
-/// tanh as a ratio of polynomials, with an error of at most 3e-7; a NaN stays NaN.
+/// Returns tanh as a ratio of polynomials, with an error of at most 3e-7; a NaN stays NaN.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     const LIMIT: f32 = 7.905_311;

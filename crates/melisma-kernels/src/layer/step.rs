@@ -98,7 +98,7 @@ struct Copied {
 const WORDS: usize = size_of::<Row>() / size_of::<i64>();
 
 impl Rows {
-    /// Room for `max_rows` rows over an arena of `n_slots`.
+    /// Reserves room for `max_rows` rows over an arena of `n_slots`.
     ///
     /// # Errors
     /// The budget or the device refuses.
@@ -114,7 +114,7 @@ impl Rows {
         Ok(Self { host: Vec::with_capacity(max_rows), n_slots, copy })
     }
 
-    /// Bytes that `max_rows` rows take on a GPU, and again in pinned memory.
+    /// Returns the bytes that `max_rows` rows take on a GPU, and again in pinned memory.
     pub fn bytes(max_rows: usize) -> usize {
         max_rows * size_of::<Row>()
     }
@@ -148,22 +148,22 @@ impl Rows {
         queue.start_copy(pinned, copy_dev, size_of_val(rows))
     }
 
-    /// The rows.
+    /// Returns the rows.
     pub fn as_slice(&self) -> &[Row] {
         &self.host
     }
 
-    /// B.
+    /// Returns B.
     pub fn len(&self) -> usize {
         self.host.len()
     }
 
-    /// Whether no stream takes part.
+    /// Returns whether no stream takes part.
     pub fn is_empty(&self) -> bool {
         self.host.is_empty()
     }
 
-    /// `[B, 6]` in device memory.
+    /// Returns `[B, 6]` in device memory.
     pub(crate) fn words(&self) -> Result<View<'_, i64>> {
         match &self.copy {
             Some(copy) => copy.copy_dev.view::<i64>()?.first(self.len() * WORDS),
@@ -182,7 +182,7 @@ pub struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// B · T · `rate`: rows of a layer's activations `[B, T · rate, C]`.
+    /// Returns B · T · `rate`: rows of a layer's activations `[B, T · rate, C]`.
     pub(crate) fn n_columns(&self, rate: usize) -> usize {
         self.rows.len() * self.n_latents * rate
     }
@@ -209,12 +209,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The absolute index of the first output of `row`'s step.
+    /// Returns the absolute index of the first output of `row`'s step.
     pub fn first(&self, row: &Row) -> i64 {
         row.start * self.rate as i64 - self.lag as i64
     }
 
-    /// Which of the T · `rate` outputs of `row`'s step exist; the others are zero.
+    /// Returns which of the T · `rate` outputs of `row`'s step exist; the others are zero.
     pub fn live(&self, row: &Row, n_latents: usize) -> Range<usize> {
         let (first, len) = (self.first(row), (n_latents * self.rate) as i64);
         let end = (row.end * self.rate as i64 - first).clamp(0, len);
@@ -222,8 +222,8 @@ impl Timeline {
         start as usize..end as usize
     }
 
-    /// The timeline after a convolution with 2s taps, a stride of s and a padding of ceil(s/2): its
-    /// output j needs the inputs up to j·s - ceil(s/2) + 2s - 1.
+    /// Returns the timeline after a convolution with 2s taps, a stride of s and a padding of
+    /// ceil(s/2): its output j needs the inputs up to j·s - ceil(s/2) + 2s - 1.
     ///
     /// ```
     /// use melisma_kernels::layer::step::Timeline;

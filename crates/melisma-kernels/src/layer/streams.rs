@@ -20,7 +20,7 @@ pub(crate) struct Shape {
     pub(crate) state_len: usize,
 }
 
-/// Inputs of several streams; the lengths are in latents.
+/// Makes inputs of several streams; the lengths are in latents.
 pub(crate) fn inputs(shape: Shape, lens: &[usize], seed: u64) -> Vec<Vec<f32>> {
     let mut random = SplitMix64::new(seed);
     lens.iter().map(|len| random.floats(len * shape.from.rate * shape.n_in)).collect()

@@ -74,7 +74,7 @@ pub(crate) struct OnCuda {
 }
 
 impl OnCuda {
-    /// `bias` has a value for each output of a column.
+    /// Creates it; `bias` has a value for each output of a column.
     pub(crate) fn new(
         layer: &Strided<'_>,
         upload: &Upload<'_>,
@@ -86,7 +86,7 @@ impl OnCuda {
         Ok(Self { n_in, n_out, stride, snake, apply_snake, bias: upload.slice(bias)?, product })
     }
 
-    /// The argument of all kernels; a column has two times `half` inputs.
+    /// Returns the argument of all kernels; a column has two times `half` inputs.
     pub(crate) fn shape(&self, queue: &CudaQueue, pass: &CudaPass<'_>, n_columns: u32, half: usize) -> Result<Shape> {
         let [z_dev] = queue.scratch([pass.x.len * size_of::<f32>()])?;
         Ok(Shape {

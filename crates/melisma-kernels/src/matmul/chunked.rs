@@ -23,7 +23,7 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// As many rows as fit into `budget`.
+    /// Takes as many rows as fit into `budget`.
     pub fn fitting(budget: &'a Budget) -> Self {
         Self { budget, most_rows: usize::MAX }
     }
@@ -86,7 +86,7 @@ impl<T: Scalar> Plan<T> {
         Ok(rows)
     }
 
-    /// The most rows for which all slots and their pinned copies fit.
+    /// Returns the most rows for which all slots and their pinned copies fit.
     fn rows_that_fit(&self, budget: &Budget) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
         let row_bytes = ((k + n) * size_of::<T>() * N_SLOTS).max(1) as u64;

@@ -191,7 +191,7 @@ impl<T: Scalar> Block<'_, T> {
         }
     }
 
-    /// Steps `first_k..` of the task's rows as floats, and the distance between rows.
+    /// Returns steps `first_k..` of the task's rows as floats, and the distance between rows.
     fn rows_of_a<'a>(&'a self, first_k: usize, steps: usize, block_a: &'a mut [f32]) -> (&'a [f32], usize) {
         if block_a.is_empty()
             && let Some(floats) = T::floats(self.a)

@@ -177,7 +177,7 @@ struct Layouts {
 struct Layout(sys::cublasLtMatrixLayout_t);
 
 impl Layout {
-    /// A dense column-major matrix.
+    /// Creates a dense column-major matrix.
     fn new(storage: sys::cudaDataType, rows: usize, columns: usize) -> Result<Self> {
         lt::create_matrix_layout(storage, rows as u64, columns as u64, rows.max(1) as i64)
             .map(Self)

@@ -51,7 +51,7 @@ mod sealed {
     pub trait Scalar: Sized {
         /// Converts this storage to floats.
         fn widen(isa: Isa, src: &[Self], dst: &mut [f32]);
-        /// The slice itself if it already holds floats.
+        /// Returns the slice itself if it already holds floats.
         fn floats(src: &[Self]) -> Option<&[f32]>;
         /// Converts floats to this storage, rounded to nearest even.
         fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]);
@@ -111,12 +111,12 @@ pub fn load<T: Scalar>(stored: &[T], values: &mut [f32]) {
 }
 
 impl Matmul {
-    /// A product with TF32 off.
+    /// Creates a product with TF32 off.
     pub fn new(m: usize, k: usize, n: usize) -> Self {
         Self { m, k, n, tf32: false }
     }
 
-    /// Floating-point operations of one run.
+    /// Returns the floating-point operations of one run.
     pub fn flops(&self) -> f64 {
         2.0 * self.m as f64 * self.k as f64 * self.n as f64
     }
@@ -155,7 +155,7 @@ impl<T: Scalar> Plan<T> {
         self.run_rows(queue, self.matmul.m, a, b, c)
     }
 
-    /// Like [`Plan::run`] for only the first `m` rows: `a` and `c` hold that many.
+    /// Works like [`Plan::run`] for only the first `m` rows: `a` and `c` hold that many.
     fn run_rows(&self, queue: &Queue, m: usize, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) -> Result<()> {
         let Matmul { k, n, .. } = self.matmul;
         check_len("matmul: A", a.len(), m * k)?;

@@ -2,7 +2,7 @@
 
 use super::Matmul;
 
-/// C [M, N] of A [M, K] and B [K, N].
+/// Computes C [M, N] of A [M, K] and B [K, N].
 pub(super) fn matmul(shape: Matmul, a: &[f32], b: &[f32]) -> Vec<f64> {
     let Matmul { m, k, n, .. } = shape;
     let mut c = vec![0f64; m * n];
@@ -15,7 +15,7 @@ pub(super) fn matmul(shape: Matmul, a: &[f32], b: &[f32]) -> Vec<f64> {
     c
 }
 
-/// The chain of fused multiply-adds that the CPU promises, bit for bit.
+/// Returns the chain of fused multiply-adds that the CPU promises, bit for bit.
 pub(super) fn chain(shape: Matmul, a: &[f32], b: &[f32]) -> Vec<f32> {
     let Matmul { m, k, n, .. } = shape;
     let mut c = vec![0f32; m * n];

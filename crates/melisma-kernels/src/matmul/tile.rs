@@ -61,7 +61,7 @@ macro_rules! rows {
     }),+] };
 }
 
-/// The tile functions of `isa` for 1, 2, ... rows; the last is the full tile.
+/// Returns the tile functions of `isa` for 1, 2, ... rows; the last is the full tile.
 pub(crate) fn runs(isa: Isa) -> &'static [Run] {
     match isa.level() {
         #[cfg(target_arch = "x86_64")]

@@ -49,12 +49,12 @@ impl Block {
         Self { space, address, capacity, cuda, in_flight: Mutex::default(), _counted: counted }
     }
 
-    /// A host pointer for host and pinned memory, a device pointer for device memory.
+    /// Returns a host pointer for host and pinned memory, a device pointer for device memory.
     pub(super) fn address(&self) -> Address {
         self.address
     }
 
-    /// The copies that may still use this block.
+    /// Returns the copies that may still use this block.
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.in_flight.lock()
     }

@@ -30,7 +30,7 @@ impl Space {
     /// All spaces, in the order of every table.
     pub const ALL: [Self; 3] = [Self::Host, Self::Pinned, Self::Device];
 
-    /// The name used in tables and messages.
+    /// Returns the name used in tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -81,7 +81,7 @@ struct Inner {
     /// shared.
     domains: [Gauge; 2],
     limits: [u64; 2],
-    shared: bool,
+    is_shared: bool,
     watches: Mutex<Vec<Weak<Peaks>>>,
     /// Where nobody watches, no lock is taken.
     n_watches: AtomicUsize,
@@ -98,53 +98,53 @@ pub struct Budget(Arc<Inner>);
 static PROCESS: LazyLock<Budget> = LazyLock::new(Budget::unlimited);
 
 impl Budget {
-    /// What all budgets of the process hold together; it has no limit of its own.
+    /// Returns what all budgets of the process hold together; it has no limit of its own.
     pub fn process() -> &'static Self {
         &PROCESS
     }
 
-    /// No limits; only counts.
+    /// Creates a budget without limits, which only counts.
     pub fn unlimited() -> Self {
         Self::build([u64::MAX; 2], false)
     }
 
-    /// At most `host` bytes of pageable and pinned memory together, and at most `device` bytes of device memory.
+    /// Allows `host` bytes of pageable and pinned memory together, and `device` bytes of device memory.
     pub fn new(host: u64, device: u64) -> Self {
         Self::build([host, device], false)
     }
 
-    /// At most `total` bytes of host, pinned and device memory together, as on machines whose CPU and
-    /// GPU share their memory.
+    /// Allows `total` bytes of host, pinned and device memory together, as on machines whose CPU
+    /// and GPU share their memory.
     pub fn limited(total: u64) -> Self {
         Self::build([total, total], true)
     }
 
-    fn build(limits: [u64; 2], shared: bool) -> Self {
+    fn build(limits: [u64; 2], is_shared: bool) -> Self {
         let (spaces, domains, watches, n_watches) = Default::default();
-        Self(Arc::new(Inner { spaces, domains, limits, shared, watches, n_watches }))
+        Self(Arc::new(Inner { spaces, domains, limits, is_shared, watches, n_watches }))
     }
 
-    /// Whether one limit applies to host and device memory together.
+    /// Returns whether one limit applies to host and device memory together.
     pub fn is_shared(&self) -> bool {
-        self.0.shared
+        self.0.is_shared
     }
 
     fn domain(&self, space: Space) -> usize {
-        usize::from(space == Space::Device && !self.0.shared)
+        usize::from(space == Space::Device && !self.0.is_shared)
     }
 
-    /// The limit that applies to `space`, if there is one.
+    /// Returns the limit that applies to `space`, if there is one.
     pub fn limit(&self, space: Space) -> Option<u64> {
         Some(self.0.limits[self.domain(space)]).filter(|&limit| limit != u64::MAX)
     }
 
-    /// Bytes that can still be reserved in `space`.
+    /// Returns the bytes that can still be reserved in `space`.
     pub fn free(&self, space: Space) -> u64 {
         let domain = self.domain(space);
         self.0.limits[domain].saturating_sub(self.0.domains[domain].usage().now)
     }
 
-    /// Current and peak bytes in `space`.
+    /// Returns the current and peak bytes in `space`.
     pub fn usage(&self, space: Space) -> Usage {
         self.0.spaces[space as usize].usage()
     }
@@ -170,7 +170,7 @@ impl Budget {
         Ok(Reservation { budget: self.clone(), process, space, bytes })
     }
 
-    /// The budget of the process, unless this is it.
+    /// Returns the budget of the process, unless this is it.
     fn beside(&self) -> Option<&'static Self> {
         Some(Self::process()).filter(|process| !Arc::ptr_eq(&process.0, &self.0))
     }
@@ -207,7 +207,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The most bytes held in `space` since the watch began.
+    /// Returns the most bytes held in `space` since the watch began.
     pub fn peak(&self, space: Space) -> u64 {
         self.peaks[space as usize].load(Relaxed)
     }
@@ -240,7 +240,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The number of bytes it holds.
+    /// Returns the number of bytes it holds.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

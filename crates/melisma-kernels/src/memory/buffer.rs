@@ -19,31 +19,31 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `len` zeroed bytes of pageable memory.
+    /// Returns `len` zeroed bytes of pageable memory.
     ///
     /// # Errors
     /// The budget or the system refuses.
     pub fn host(budget: &Budget, len: usize) -> Result<Self> {
-        Ok(Self::whole(Block::host(budget, len)?, len))
+        Ok(Self::unpooled(Block::host(budget, len)?, len))
     }
 
-    /// `len` zeroed bytes of pinned memory for copies from and to `cuda`.
+    /// Returns `len` zeroed bytes of pinned memory for copies from and to `cuda`.
     ///
     /// # Errors
     /// The budget or the driver refuses.
     pub fn pinned(cuda: &Cuda, budget: &Budget, len: usize) -> Result<Self> {
-        Ok(Self::whole(Block::pinned(cuda, budget, len)?, len))
+        Ok(Self::unpooled(Block::pinned(cuda, budget, len)?, len))
     }
 
-    /// `len` bytes of device memory with unspecified content.
+    /// Returns `len` bytes of device memory with unspecified content.
     ///
     /// # Errors
     /// The budget or the driver refuses.
     pub fn device(cuda: &Cuda, budget: &Budget, len: usize) -> Result<Self> {
-        Ok(Self::whole(Block::device(cuda, budget, len)?, len))
+        Ok(Self::unpooled(Block::device(cuda, budget, len)?, len))
     }
 
-    fn whole(block: Block, len: usize) -> Self {
+    fn unpooled(block: Block, len: usize) -> Self {
         Self { block: Some(block), len, home: None }
     }
 
@@ -55,22 +55,22 @@ impl Buffer {
         self.block.as_ref().expect("the block leaves only in drop")
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the bytes are.
+    /// Returns where the bytes are.
     pub fn space(&self) -> Space {
         self.block().space
     }
 
-    /// The whole buffer as elements of `T`.
+    /// Returns the whole buffer as elements of `T`.
     ///
     /// # Errors
     /// The length is not a multiple of the element's size, or a copy that the view waited for failed.
@@ -82,7 +82,7 @@ impl Buffer {
         })
     }
 
-    /// The whole buffer as elements of `T`, for writing.
+    /// Returns the whole buffer as elements of `T`, for writing.
     ///
     /// # Errors
     /// As [`Buffer::view`].
@@ -135,7 +135,7 @@ impl Buffer {
         self.block().address()
     }
 
-    /// The copies that may still use this pinned buffer; host access waits for them.
+    /// Returns the copies that may still use this pinned buffer; host access waits for them.
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.block().in_flight()
     }

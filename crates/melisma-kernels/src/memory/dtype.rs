@@ -56,7 +56,7 @@ impl DType {
         Self::Bool,
     ];
 
-    /// Bytes of one element.
+    /// Returns the bytes of one element.
     pub fn size(self) -> usize {
         match self {
             Self::F64 | Self::I64 | Self::U64 => 8,
@@ -67,7 +67,7 @@ impl DType {
         }
     }
 
-    /// The short name used in messages, kernel names and reports.
+    /// Returns the short name used in messages, kernel names and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -87,7 +87,7 @@ impl DType {
         }
     }
 
-    /// The code in ONNX's `TensorProto.DataType`. ONNX has no 24-bit integers: theirs is 0, undefined.
+    /// Returns the code in ONNX's `TensorProto.DataType`. ONNX has no 24-bit integers: theirs is 0, undefined.
     pub fn code(self) -> i32 {
         match self {
             Self::I24 => 0,
@@ -107,7 +107,7 @@ impl DType {
         }
     }
 
-    /// The type with an ONNX code.
+    /// Returns the type with an ONNX code.
     ///
     /// # Errors
     /// `Unsupported`, with the name of the type: strings, complex numbers and types smaller than a byte.
@@ -125,7 +125,7 @@ impl DType {
         })
     }
 
-    /// The safetensors name. `I24` is not one of that format's own.
+    /// Returns the safetensors name. `I24` is not one of that format's own.
     pub fn safetensors_name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -145,7 +145,7 @@ impl DType {
         }
     }
 
-    /// The type with a safetensors name, if there is one.
+    /// Returns the type with a safetensors name, if there is one.
     pub fn from_safetensors(name: &str) -> Option<Self> {
         Self::STORED.into_iter().find(|dtype| dtype.safetensors_name() == name)
     }
@@ -163,14 +163,14 @@ pub trait Element: Pod + Send + Sync {
 pub struct I24(pub [u8; 3]);
 
 impl I24 {
-    /// The value, sign-extended.
+    /// Returns the value, sign-extended.
     #[inline(always)]
     pub fn to_i32(self) -> i32 {
         let [a, b, c] = self.0;
         i32::from_le_bytes([0, a, b, c]) >> 8
     }
 
-    /// The low 24 bits of `value`.
+    /// Returns the low 24 bits of `value`.
     #[inline(always)]
     pub fn from_i32(value: i32) -> Self {
         let [a, b, c, _] = value.to_le_bytes();

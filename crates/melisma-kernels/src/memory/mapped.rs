@@ -5,7 +5,7 @@
 //!
 //! `process_vm_readv` and `process_vm_writev` on our own process copy like `memcpy`, but a missing
 //! page makes the call fail instead of raising SIGBUS, and no reference ever points to memory that
-//! others may change.
+//! others may change. Only [`InPlace`] gives that up, for weights that are too large to copy.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -124,6 +124,55 @@ impl Mapped {
     }
 }
 
+/// A whole file, read in place: its pages are those of the system's cache, and nothing is copied.
+///
+/// The file must keep its bytes while it is open. If another program cuts it, the system ends this process when it reads
+/// beyond the new end; if another program writes to it, the bytes change.
+#[derive(Debug)]
+pub struct InPlace {
+    address: NonNull<libc::c_void>,
+    len: usize,
+}
+
+// SAFETY: the memory is only read, and unmapped by its owner alone.
+unsafe impl Send for InPlace {}
+// SAFETY: the memory is only read.
+unsafe impl Sync for InPlace {}
+
+impl InPlace {
+    /// Maps `file`.
+    ///
+    /// # Errors
+    /// The file is empty, or the system refuses.
+    pub fn new(file: &File) -> Result<Self> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping at an address that the system chooses.
+        let address = unsafe { libc::mmap(null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
+        if address == libc::MAP_FAILED {
+            return Err(Error::last_os_error());
+        }
+        let address = NonNull::new(address).ok_or(ErrorKind::OutOfMemory)?;
+        // SAFETY: the whole mapping; advice changes no content.
+        unsafe { libc::madvise(address.as_ptr(), len, libc::MADV_WILLNEED) };
+        Ok(Self { address, len })
+    }
+
+    /// Returns the bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping has `len` readable bytes as long as `self` lives; that the file keeps them is the type's
+        // condition.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for InPlace {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, unmapped once.
+        unsafe { libc::munmap(self.address.as_ptr(), self.len) };
+    }
+}
+
 /// Allocates disk space for the first `len` bytes of `file`, so that the disk cannot fill up under
 /// a map.
 ///
@@ -155,6 +204,15 @@ impl Drop for Mapped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_read_in_place() {
+        use std::io::Write;
+        let mut file = tempfile::tempfile().unwrap();
+        assert!(InPlace::new(&file).is_err());
+        file.write_all(b"weights").unwrap();
+        assert_eq!(InPlace::new(&file).unwrap().bytes(), b"weights");
+    }
 
     #[test]
     fn what_is_written_is_there_and_a_shorter_file_is_an_error() {

@@ -1,5 +1,5 @@
-//! Buffers by size class, allocated once and reused: after [`Pool::prewarm`] the hot paths allocate
-//! nothing.
+//! Buffers by size class, allocated once and reused, so that the hot paths allocate nothing after
+//! their first run.
 //!
 //! Size classes are 1, 1.25, 1.5 and 1.75 times the powers of two from 256 bytes up, so at most a
 //! fifth is wasted. A device pool belongs to the queue it was made for. Work on one queue is
@@ -18,17 +18,17 @@ use crate::{Budget, Buffer, ErrorKind, Result, Space};
 pub struct Pool(Arc<FreeLists>);
 
 impl Pool {
-    /// A pool of pageable host memory.
+    /// Creates a pool of pageable host memory.
     pub fn host(budget: &Budget) -> Self {
         Self::new(Space::Host, None, budget)
     }
 
-    /// A pool of pinned memory for copies from and to `cuda`.
+    /// Creates a pool of pinned memory for copies from and to `cuda`.
     pub fn pinned(cuda: &Cuda, budget: &Budget) -> Self {
         Self::new(Space::Pinned, Some(cuda.clone()), budget)
     }
 
-    /// A pool of device memory for the work of one queue.
+    /// Creates a pool of device memory for the work of one queue.
     pub(crate) fn device(cuda: &Cuda, budget: &Budget) -> Self {
         Self::new(Space::Device, Some(cuda.clone()), budget)
     }
@@ -37,7 +37,7 @@ impl Pool {
         Self(Arc::new(FreeLists::new(space, cuda, budget.clone())))
     }
 
-    /// A buffer of `len` bytes with unspecified content.
+    /// Returns a buffer of `len` bytes with unspecified content.
     ///
     /// # Errors
     /// [`ErrorKind::Memory`] when the budget or the system refuses even after unused buffers were released.
@@ -52,19 +52,6 @@ impl Pool {
         // is done.
         block.settle()?;
         Ok(Buffer::pooled(block, len, self.0.clone()))
-    }
-
-    /// Allocates `count` buffers of at least `len` bytes ahead of time.
-    ///
-    /// # Errors
-    /// As [`Pool::take`].
-    pub fn prewarm(&self, len: usize, count: usize) -> Result<()> {
-        let class = class_of(len)?;
-        while self.0.classes.lock()[class].free.len() < count {
-            let block = self.make(class)?;
-            self.0.give_back(block);
-        }
-        Ok(())
     }
 
     /// Releases every buffer that is not in use.
@@ -100,9 +87,9 @@ mod tests {
     fn buffers_come_back() {
         let budget = Budget::unlimited();
         let pool = Pool::host(&budget);
-        pool.prewarm(1000, 2).unwrap();
+        drop([pool.take(1000).unwrap(), pool.take(1000).unwrap()]);
         let held = budget.usage(Space::Host).now;
-        assert_eq!(held, 2 * 1024, "as many as asked for");
+        assert_eq!(held, 2 * 1024, "two buffers of the class");
         for _ in 0..10 {
             let first = pool.take(1000).unwrap();
             let second = pool.take(900).unwrap();

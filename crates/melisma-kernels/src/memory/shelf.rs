@@ -46,7 +46,7 @@ impl FreeLists {
     }
 }
 
-/// The smallest class that holds `len` bytes.
+/// Returns the smallest class that holds `len` bytes.
 pub(super) fn class_of(len: usize) -> Result<usize> {
     let len = len.max(SMALLEST);
     let power = len.ilog2() as usize;
@@ -58,7 +58,7 @@ pub(super) fn class_of(len: usize) -> Result<usize> {
     Err(Error::new(ErrorKind::Memory, format!("a buffer of {len} bytes is larger than any pool holds")))
 }
 
-/// Bytes of a block of `class`.
+/// Returns the bytes of a block of `class`.
 pub(super) fn capacity_of(class: usize) -> usize {
     let power = class / 4 + SMALLEST.ilog2() as usize;
     (1 << power) + (class % 4) * (1 << (power - 2))

@@ -11,7 +11,8 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor in the memory of `device`: zeroed on the CPU, with unspecified content on a GPU.
+    /// Creates a tensor in the memory of `device`: zeroed on the CPU, with unspecified content on a
+    /// GPU.
     ///
     /// # Errors
     /// The size overflows, or the budget or the system refuses.
@@ -24,7 +25,7 @@ impl Tensor {
         Ok(Self { dtype, shape: shape.to_vec(), buffer })
     }
 
-    /// A tensor from `pool`, with unspecified content.
+    /// Creates a tensor from `pool`, with unspecified content.
     ///
     /// # Errors
     /// The size overflows, or the pool refuses.
@@ -33,7 +34,7 @@ impl Tensor {
         Ok(Self { dtype, shape: shape.to_vec(), buffer })
     }
 
-    /// A host tensor with a copy of `values`.
+    /// Creates a host tensor with a copy of `values`.
     ///
     /// # Errors
     /// `values.len()` is not the product of `shape`, or the budget refuses.
@@ -47,27 +48,27 @@ impl Tensor {
         Ok(Self { dtype: T::DTYPE, shape: shape.to_vec(), buffer })
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The lengths of its axes.
+    /// Returns the lengths of its axes.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.buffer.len() / self.dtype.size()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its elements.
+    /// Returns its elements.
     ///
     /// # Errors
     /// `T` is not its element type.
@@ -76,7 +77,7 @@ impl Tensor {
         self.buffer.view()
     }
 
-    /// Its elements, for writing.
+    /// Returns its elements, for writing.
     ///
     /// # Errors
     /// `T` is not its element type.
@@ -85,7 +86,7 @@ impl Tensor {
         self.buffer.view_mut()
     }
 
-    /// The bytes of its elements, whatever their type.
+    /// Returns the bytes of its elements, whatever their type.
     ///
     /// # Errors
     /// None that a tensor can cause.
@@ -93,7 +94,7 @@ impl Tensor {
         self.buffer.view()
     }
 
-    /// The bytes of its elements, for writing.
+    /// Returns the bytes of its elements, for writing.
     ///
     /// # Errors
     /// None that a tensor can cause.

@@ -22,7 +22,7 @@ pub enum Access {
 }
 
 impl Mapped {
-    /// The first `len` bytes of `file`.
+    /// Returns the first `len` bytes of `file`.
     ///
     /// # Errors
     /// The system refuses.
@@ -57,6 +57,35 @@ impl Mapped {
             Some(end) if end as u64 <= len => Ok(()),
             _ => Err(ErrorKind::UnexpectedEof.into()),
         }
+    }
+}
+
+/// A whole file in memory.
+#[derive(Debug)]
+pub struct InPlace {
+    bytes: Vec<u8>,
+}
+
+impl InPlace {
+    /// Reads `file`.
+    ///
+    /// # Errors
+    /// The file is empty, or the system refuses.
+    pub fn new(file: &File) -> Result<Self> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+        if len == 0 {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
+        bytes.resize(len, 0);
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(Self { bytes })
+    }
+
+    /// Returns the bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

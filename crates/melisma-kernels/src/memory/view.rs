@@ -52,7 +52,7 @@ macro_rules! view {
         }
 
         impl<'a, T: Element> $view<'a, T> {
-            /// The number of elements.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 match self {
                     Self::Host(host) => host.len(),
@@ -60,12 +60,12 @@ macro_rules! view {
                 }
             }
 
-            /// Whether it has no elements.
+            /// Returns whether it has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// The host slice.
+            /// Returns the host slice.
             ///
             /// # Errors
             /// The view is of device memory.
@@ -76,7 +76,7 @@ macro_rules! view {
                 }
             }
 
-            /// Its first `len` elements.
+            /// Returns its first `len` elements.
             ///
             /// # Errors
             /// It has fewer.
@@ -84,7 +84,7 @@ macro_rules! view {
                 self.range(0..len)
             }
 
-            /// The elements `start..end`.
+            /// Returns the elements `start..end`.
             ///
             /// # Errors
             /// It has fewer than `end`, or `end` is before `start`.
@@ -116,7 +116,8 @@ macro_rules! view {
 }
 
 impl<T> CudaView<'_, T> {
-    /// The address of its first element in device memory, for other libraries in this process.
+    /// Returns the address of its first element in device memory, for other libraries in this
+    /// process.
     pub fn address(&self) -> u64 {
         self.address_dev
     }

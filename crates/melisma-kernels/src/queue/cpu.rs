@@ -40,7 +40,7 @@ impl CpuQueue {
         self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 
-    /// The processor it runs on.
+    /// Returns the processor it runs on.
     pub fn cpu(&self) -> Cpu {
         self.inner.cpu
     }
@@ -74,7 +74,7 @@ impl CpuQueue {
         });
     }
 
-    /// Like [`CpuQueue::run`], with `len` floats of scratch for each worker.
+    /// Works like [`CpuQueue::run`], with `len` floats of scratch for each worker.
     pub(crate) fn run_with_scratch(
         &self,
         n_tasks: usize,
@@ -92,7 +92,7 @@ impl CpuQueue {
         Ok(())
     }
 
-    /// Floats of scratch that the budget allows in total, including those already held.
+    /// Returns the number of floats of scratch that the budget allows in total, including those already held.
     pub(crate) fn scratch_room(&self) -> usize {
         let held: usize =
             self.inner.scratch.iter().map(|scratch| scratch.lock().0.as_ref().map_or(0, Buffer::len)).sum();
@@ -100,7 +100,7 @@ impl CpuQueue {
         free.saturating_add(held) / size_of::<f32>()
     }
 
-    /// `len` floats that all workers share, held until the guard is dropped.
+    /// Returns `len` floats that all workers share, held until the guard is dropped.
     pub(crate) fn shared_scratch(&self, len: usize) -> Result<MutexGuard<'_, Scratch>> {
         let mut scratch = self.inner.scratch[0].lock();
         scratch.grow(&self.inner.budget, len)?;
@@ -128,7 +128,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// The first `len` floats.
+    /// Returns the first `len` floats.
     pub(crate) fn floats(&mut self, len: usize) -> Result<&mut [f32]> {
         match &mut self.0 {
             Some(buffer) => Ok(&mut buffer.view_mut::<f32>()?.host()?[..len]),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::device::cuda::bindings::driver::{result as driver, sys};
 use crate::device::cuda::{Address, Cuda, DeviceSpan, Event, Function, Stream, Timer, Timing, failed};
 use crate::lock::Mutex;
+use crate::queue::upload::blocks;
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 
 /// A stream of a GPU. Clones are the same stream.
@@ -25,7 +26,20 @@ pub(crate) struct Launch {
     pub(crate) shared_bytes: u32,
 }
 
-/// Bytes that a part of `len` bytes takes in the scratch of a queue.
+impl Launch {
+    /// Returns blocks of 256 threads that share `n` work items.
+    pub(crate) fn shared(queue: &CudaQueue, n: usize) -> Self {
+        Self { grid: (blocks(queue, n), 1, 1), block: (256, 1, 1), shared_bytes: 0 }
+    }
+
+    /// Returns `n_blocks` blocks of 256 threads, at least one, for each of `n_rows` rows of a step.
+    pub(crate) fn per_row(n_blocks: usize, n_rows: usize) -> Self {
+        let grid = (n_blocks.max(1) as u32, n_rows.min(65_535) as u32, 1);
+        Self { grid, block: (256, 1, 1), shared_bytes: 0 }
+    }
+}
+
+/// Returns the bytes that a part of `len` bytes takes in the scratch of a queue.
 pub(crate) fn scratch_bytes(len: usize) -> usize {
     len.next_multiple_of(256)
 }
@@ -40,7 +54,7 @@ impl CudaQueue {
         })
     }
 
-    /// The GPU it belongs to.
+    /// Returns the GPU it belongs to.
     pub fn cuda(&self) -> &Cuda {
         self.stream.cuda()
     }
@@ -135,7 +149,7 @@ impl CudaQueue {
         self.scratch([bytes]).map(drop)
     }
 
-    /// Device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that
+    /// Returns device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that
     /// needs more; earlier memory stays allocated because recorded graphs still use it.
     pub(crate) fn scratch<const N: usize>(&self, lengths: [usize; N]) -> Result<[Address; N]> {
         let padded = lengths.map(scratch_bytes);

@@ -19,7 +19,7 @@ impl<'a, T> Disjoint<'a, T> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), owner: PhantomData }
     }
 
-    /// The elements of `range`.
+    /// Returns the elements of `range`.
     ///
     /// # Safety
     /// Nothing else refers to one of these elements while the part is alive.
@@ -35,7 +35,7 @@ impl<'a, T> Disjoint<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Safety
     /// Nothing else refers to it while the reference is alive.
@@ -51,8 +51,8 @@ impl<'a, T> Disjoint<'a, T> {
         unsafe { &mut *self.start.add(index) }
     }
 
-    /// A pointer to element `index`. Accesses through it must stay within the slice and must not
-    /// overlap with those of other tasks.
+    /// Returns a pointer to element `index`. Accesses through it must stay within the slice and
+    /// must not overlap with those of other tasks.
     ///
     /// # Panics
     /// The slice has fewer than `index` elements.

@@ -55,12 +55,12 @@ impl<S> Graph<S> {
         }
     }
 
-    /// The buffers that the work uses.
+    /// Returns the buffers that the work uses.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// The buffers that the work uses, to change what is in them.
+    /// Returns the buffers that the work uses, to change what is in them.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
     }

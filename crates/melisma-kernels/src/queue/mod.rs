@@ -48,7 +48,7 @@ pub enum Queue {
 }
 
 impl Device {
-    /// A new queue whose buffers are counted in `budget`.
+    /// Returns a new queue whose buffers are counted in `budget`.
     ///
     /// # Errors
     /// The device refuses to make one.
@@ -61,7 +61,7 @@ impl Device {
 }
 
 impl Queue {
-    /// The device it belongs to.
+    /// Returns the device it belongs to.
     pub fn device(&self) -> Device {
         match self {
             Self::Cpu(queue) => Device::Cpu(queue.cpu()),
@@ -69,7 +69,7 @@ impl Queue {
         }
     }
 
-    /// The budget that its memory is counted in.
+    /// Returns the budget that its memory is counted in.
     pub fn budget(&self) -> &Budget {
         match self {
             Self::Cpu(queue) => queue.budget(),
@@ -77,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// The same queue, whose kernels end early once `stop` is set. What they write is then incomplete, so
+    /// Returns the same queue, whose kernels end early once `stop` is set. What they write is then incomplete, so
     /// whoever sets `stop` discards it. Kernels that a GPU has begun run to their end.
     #[must_use]
     pub fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
@@ -99,7 +99,8 @@ impl Queue {
         }
     }
 
-    /// A pool of the memory that its kernels work on: device memory, or host memory for the CPU.
+    /// Returns a pool of the memory that its kernels work on: device memory, or host memory for the
+    /// CPU.
     pub fn pool(&self, budget: &Budget) -> Pool {
         match self {
             Self::Cpu(_) => Pool::host(budget),
@@ -220,8 +221,8 @@ impl Queue {
         }
     }
 
-    /// The kernels that ran since the last call, if [`Queue::start_timing`] was called. Empty on
-    /// the CPU, where host spans and device spans are the same.
+    /// Returns the kernels that ran since the last call, if [`Queue::start_timing`] was called.
+    /// Empty on the CPU, where host spans and device spans are the same.
     ///
     /// # Errors
     /// The device failed.

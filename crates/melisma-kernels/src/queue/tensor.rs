@@ -4,7 +4,7 @@ use super::Queue;
 use crate::{Budget, Element, Result, Tensor};
 
 impl Tensor {
-    /// A copy in the memory of `queue`'s device.
+    /// Returns a copy in the memory of `queue`'s device.
     ///
     /// # Errors
     /// The budget or the device refuses.
@@ -14,7 +14,7 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// The elements as a vector; waits for `queue` where needed.
+    /// Returns the elements as a vector; waits for `queue` where needed.
     ///
     /// # Errors
     /// `T` is not its element type, or the device fails.

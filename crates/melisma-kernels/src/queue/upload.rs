@@ -17,7 +17,8 @@ impl<'a> Upload<'a> {
         Ok(Self { budget, queue: Device::Cuda(cuda.clone()).queue(budget)? })
     }
 
-    /// A copy of `values`; an empty slice becomes one element, so that the copy has an address.
+    /// Returns a copy of `values`; an empty slice becomes one element, so that the copy has an
+    /// address.
     pub(crate) fn slice<T: Element>(&self, values: &[T]) -> Result<Tensor> {
         let values = if values.is_empty() { Cow::Owned(vec![T::zeroed()]) } else { Cow::Borrowed(values) };
         let mut copy = Tensor::new(&self.queue.device(), self.budget, T::DTYPE, &[values.len()])?;
@@ -26,13 +27,13 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// The device address of a tensor's elements.
+/// Returns the device address of a tensor's elements.
 pub(crate) fn address<T: Element>(tensor: &Tensor) -> Result<Address> {
     Ok(tensor.view::<T>()?.cuda()?.address_dev)
 }
 
-/// The number of blocks of 256 threads for `n` work items: at least one, and at most a few waves on
-/// the device.
+/// Returns the number of blocks of 256 threads for `n` work items: at least one, and at most a few
+/// waves on the device.
 pub(crate) fn blocks(queue: &CudaQueue, n: usize) -> u32 {
     let most = queue.cuda().n_processors() as usize * 64;
     n.div_ceil(256).clamp(1, most) as u32

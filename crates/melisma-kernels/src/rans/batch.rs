@@ -65,12 +65,12 @@ impl Batch {
         }
     }
 
-    /// The number of tiles.
+    /// Returns the number of tiles.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether it has no tiles.
+    /// Returns whether it has no tiles.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -91,7 +91,7 @@ impl Batch {
         self.run_some(queue, 0..self.jobs.len(), packed, out, status)
     }
 
-    /// Like [`Batch::run`], for a range of the tiles: `packed` has their records, `status` one word
+    /// Works like [`Batch::run`], for a range of the tiles: `packed` has their records, `status` one word
     /// for each.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ pub(super) const BIT: u64 = 1 << 16;
 /// `BITS[f]`: 65536 · log2(M / f), rounded down; symbols of frequency 0 cannot be coded.
 static BITS: LazyLock<Box<[u32]>> = LazyLock::new(|| (0..=M as u32).map(|f| bits(f.max(1))).collect());
 
-/// The cost table by frequency.
+/// Returns the cost table by frequency.
 pub(super) fn of_frequency() -> &'static [u32] {
     &BITS
 }
@@ -19,7 +19,7 @@ fn bits(f: u32) -> u32 {
     (SCALE_BITS << 16) - log2(u64::from(f))
 }
 
-/// 65536 · log2(x), x > 0, by repeated squaring.
+/// Returns 65536 · log2(x), x > 0, by repeated squaring.
 fn log2(x: u64) -> u32 {
     let whole = 63 - x.leading_zeros();
     let mut mantissa = ((u128::from(x) << 31) >> whole) as u64;
@@ -33,7 +33,7 @@ fn log2(x: u64) -> u32 {
     log
 }
 
-/// The order-0 entropy of `counts`, in cost units.
+/// Returns the order-0 entropy of `counts`, in cost units.
 pub(super) fn entropy(counts: &[u32; 256]) -> u64 {
     let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
     if total == 0 {

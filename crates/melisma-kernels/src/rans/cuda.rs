@@ -98,8 +98,8 @@ impl OnCuda {
     }
 }
 
-/// Segments of the index that a warp decodes one after another: more when there are many, which
-/// saves tables.
+/// Chooses the segments of the index that a warp decodes one after another: more when there are
+/// many, which saves tables.
 fn group(device: &Cuda, jobs: &[Job]) -> u32 {
     let segments_of = |job: &Job| {
         let n = job.row_len as usize * job.rows as usize / job.split.width();
@@ -110,8 +110,8 @@ fn group(device: &Cuda, jobs: &[Job]) -> u32 {
     1 << times.max(1).ilog2().min(10)
 }
 
-/// Whether planes need scratch: 16-bit elements with one coded plane are joined while they are
-/// decoded.
+/// Returns whether planes need scratch: 16-bit elements with one coded plane are joined while they
+/// are decoded.
 fn needs_scratch(job: &Job) -> bool {
     let is_coded = |plane| matches!(job.tile.mode(plane), Ok(Mode::Bytes | Mode::Pairs));
     let n_coded = (0..job.split.width()).filter(|&plane| is_coded(plane)).count();

@@ -55,7 +55,7 @@ enum Source<'a> {
     Coded {
         mode: Mode,
         palette: [u8; 16],
-        streams: Box4<Stream<'a>>,
+        streams: PerSlice<Stream<'a>>,
         escapes: [&'a [u8]; MAX_SLICES],
         n_escapes: [usize; MAX_SLICES],
     },
@@ -72,15 +72,16 @@ impl Source<'_> {
     }
 }
 
-type Box4<T> = [T; MAX_SLICES];
+type PerSlice<T> = [T; MAX_SLICES];
 
 impl Decoder {
-    /// A decoder for this instruction set.
+    /// Creates a decoder for this instruction set.
     pub fn new(isa: Isa) -> Self {
         Self { isa, lookups: Vec::new(), bytes: Vec::new(), pairs: Vec::new(), collector: Collector::default() }
     }
 
-    /// A decoder that also builds the index of each tile, with segments of `segment` elements.
+    /// Creates a decoder that also builds the index of each tile, with segments of `segment`
+    /// elements.
     ///
     /// # Errors
     /// `segment` is 0 or not a multiple of [`SEGMENT_STEP`](super::SEGMENT_STEP).
@@ -94,7 +95,7 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// The index of the last tile; empty if the tile needs none.
+    /// Returns the index of the last tile; empty if the tile needs none.
     pub fn index(&self) -> &[u8] {
         &self.collector.bytes
     }
@@ -109,7 +110,7 @@ impl Decoder {
         self.try_decode(split, number, tile, record, out).map_err(|fault| fault.error)
     }
 
-    /// Like [`Decoder::decode`]; a fault also says which part of the tile is wrong.
+    /// Works like [`Decoder::decode`]; a fault also says which part of the tile is wrong.
     pub(super) fn try_decode(
         &mut self,
         split: Split,
@@ -273,7 +274,7 @@ struct ChunkDecoder<'a> {
 }
 
 impl ChunkDecoder<'_> {
-    fn bytes<const N: usize>(&mut self, streams: &mut Box4<Stream<'_>>, lens: [usize; N], out: &mut [u8]) -> bool {
+    fn bytes<const N: usize>(&mut self, streams: &mut PerSlice<Stream<'_>>, lens: [usize; N], out: &mut [u8]) -> bool {
         let mut parts = out.chunks_mut(CHUNK);
         let mut out = lens.map(|len| &mut parts.next().unwrap_or_default()[..len]);
         first::<N, _>(streams).is_some_and(|streams| cpu::decode(self.isa, self.lookup, streams, &mut out))
@@ -282,7 +283,7 @@ impl ChunkDecoder<'_> {
     fn pairs<const N: usize>(
         &mut self,
         palette: &[u8; 16],
-        streams: &mut Box4<Stream<'_>>,
+        streams: &mut PerSlice<Stream<'_>>,
         escapes: &mut [&[u8]; MAX_SLICES],
         lens: [usize; N],
         out: &mut [u8],

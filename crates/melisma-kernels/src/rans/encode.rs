@@ -20,13 +20,13 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for this instruction set; records do not depend on it.
+    /// Creates an encoder for this instruction set; records do not depend on it.
     pub fn new(isa: Isa) -> Self {
         let codings = Box::new([Coding::default(); 256]);
         Self { isa, planes: Vec::new(), pairs: Pairs::default(), words: Default::default(), codings }
     }
 
-    /// Bytes of memory that it holds on to for the next tile.
+    /// Returns the bytes of memory that it holds on to for the next tile.
     pub fn held_bytes(&self) -> usize {
         let words: usize = self.words.iter().map(Vec::capacity).sum();
         let pairs = self.pairs.symbols.capacity() + self.pairs.escapes.capacity();
@@ -56,7 +56,7 @@ impl Encoder {
         Ok(Tile::new(hash, out.len() - start, &modes[..width]))
     }
 
-    /// The length of a tile's record in bytes, except for the rounding of words.
+    /// Returns the length of a tile's record in bytes, except for the rounding of words.
     ///
     /// # Errors
     /// As for [`Encoder::encode`].

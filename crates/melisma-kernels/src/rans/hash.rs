@@ -36,7 +36,7 @@ impl Lanes {
 }
 
 impl Lanes {
-    /// Like [`Lanes::update`] for two slices at once, whose steps are independent.
+    /// Works like [`Lanes::update`] for two slices at once, whose steps are independent.
     pub(super) fn update_two(lanes: &mut [Self; 2], isa: Isa, bytes: [&[u8]; 2]) {
         let both = bytes[0].len().min(bytes[1].len()) / ROUND * ROUND;
         let ([a, b], [x, y]) = (lanes, bytes);
@@ -84,7 +84,7 @@ fn take(h: &mut [u32; LANES], round: &[u8; ROUND]) {
     }
 }
 
-/// The tile's hash: its number and length in bytes, then the lanes of its slices in order.
+/// Returns the tile's hash: its number and length in bytes, then the lanes of its slices in order.
 pub(super) fn fold(number: u64, len: usize, slices: &[Lanes]) -> u64 {
     debug_assert!(slices.len() <= MAX_SLICES);
     let mut hash = step(step(0, number), len as u64);

@@ -41,7 +41,7 @@ impl Segments {
     }
 }
 
-/// Bytes of the index of a tile of `n` elements; 0 if a slice fits in one segment.
+/// Returns the bytes of the index of a tile of `n` elements; 0 if a slice fits in one segment.
 ///
 /// # Errors
 /// `Version`: the tile has a mode that this build does not know.
@@ -60,7 +60,7 @@ fn entry_len(split: Split, tile: &Tile) -> Result<usize> {
     Ok(HASH_LEN + PLANE_LEN * n_coded)
 }
 
-/// The number of segments of a tile of `n` elements, or of its slices if `segment` is 0.
+/// Returns the number of segments of a tile of `n` elements, or of its slices if `segment` is 0.
 pub(super) fn n_segments(n: usize, segment: usize) -> usize {
     let slices = Slices::of(n);
     slices.count * if segment == 0 { 1 } else { slices.len.div_ceil(segment).max(1) }
@@ -88,7 +88,8 @@ impl Collector {
         Ok(())
     }
 
-    /// The entry of the segment of `slice` that ends at element `end` of `len`, if there is one.
+    /// Returns the entry of the segment of `slice` that ends at element `end` of `len`, if there is
+    /// one.
     pub(super) fn entry(&mut self, slice: usize, end: usize, len: usize) -> Option<Entry<'_>> {
         let ends = self.segment > 0 && end > 0 && (end == len || end.is_multiple_of(self.segment));
         if !ends || self.bytes.is_empty() {

@@ -108,7 +108,8 @@ fn n_distinct(counts: &[u32; 256]) -> usize {
     counts.iter().filter(|&&n| n > 0).count()
 }
 
-/// Bytes of a coded plane without palette and escapes, exact except for the rounding of words.
+/// Returns the bytes of a coded plane without palette and escapes, exact except for the rounding of
+/// words.
 fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> u64 {
     let bits = cost::of_frequency();
     let payload: u64 =
@@ -117,7 +118,7 @@ fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> 
     payload / (8 * BIT) + fixed as u64
 }
 
-/// The number of occurrences of each byte.
+/// Returns the number of occurrences of each byte.
 fn count(bytes: &[u8]) -> [u32; 256] {
     let mut parts = [[0; 256]; 4];
     add(&mut parts, bytes);
@@ -154,8 +155,8 @@ fn sample(plane: &[u8]) -> [u32; 256] {
     sum(&parts)
 }
 
-/// The 15 most frequent bytes of a sample, the nibble of every byte, and the number of sample bytes
-/// covered.
+/// Returns the 15 most frequent bytes of a sample, the nibble of every byte, and the number of
+/// sample bytes covered.
 fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
     let (mut seen, mut n_seen) = ([(Reverse(0), 0); 256], 0);
@@ -172,7 +173,7 @@ fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     (palette, Inverse::new(inverse), covered)
 }
 
-/// The counts of bytes, computed from the counts of pairs and the escapes.
+/// Returns the counts of bytes, computed from the counts of pairs and the escapes.
 fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[u8]) -> [u32; 256] {
     let mut nibbles = [0u32; 16];
     for (pair, &count) in pair_counts.iter().enumerate() {

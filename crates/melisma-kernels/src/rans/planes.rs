@@ -26,7 +26,7 @@ impl Split {
     pub const ALL: [Self; 6] =
         [Self::Bytes1, Self::Bytes2, Self::Bytes4, Self::Bytes8, Self::BrainFloat16, Self::Float32];
 
-    /// Bytes of an element, which is the number of planes.
+    /// Returns the bytes of an element, which is the number of planes.
     pub fn width(self) -> usize {
         match self {
             Self::Bytes1 => 1,
@@ -36,7 +36,7 @@ impl Split {
         }
     }
 
-    /// Its number in a file.
+    /// Returns its number in a file.
     pub fn number(self) -> u8 {
         Self::ALL.iter().position(|split| *split == self).unwrap_or(0) as u8
     }
@@ -66,7 +66,7 @@ pub(super) fn join(isa: Isa, split: Split, planes: &[&[u8]; MAX_PLANES], element
     }
 }
 
-/// Exponent, then sign and mantissa.
+/// Returns the exponent, then sign and mantissa.
 #[inline(always)]
 fn parts(bits: u16) -> [u8; 2] {
     [(bits >> 7) as u8, (bits >> 8 & 0x80 | bits & 0x7f) as u8]

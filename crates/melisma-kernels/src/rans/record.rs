@@ -38,7 +38,7 @@ pub enum Mode {
 impl Mode {
     const ALL: [Self; 4] = [Self::Raw, Self::Constant, Self::Bytes, Self::Pairs];
 
-    /// Its name in listings.
+    /// Returns its name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -69,7 +69,7 @@ impl Tile {
         Self { hash, len: len as u32, modes }
     }
 
-    /// The entry as stored: hash, length, modes, little-endian.
+    /// Returns the entry as stored: hash, length, modes, little-endian.
     pub fn to_bytes(&self) -> [u8; Self::STORED] {
         let mut bytes = [0; Self::STORED];
         bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
@@ -88,7 +88,7 @@ impl Tile {
         }
     }
 
-    /// The mode of a plane.
+    /// Returns the mode of a plane.
     ///
     /// # Errors
     /// `Version`: a mode that this build does not know.

@@ -43,7 +43,7 @@ pub(super) fn decode(frequencies: &[u16; 256], mut states: [u32; LANES], words: 
     symbols
 }
 
-/// The hash of a tile whose slices have these bytes.
+/// Returns the hash of a tile whose slices have these bytes.
 pub(super) fn hash(number: u64, slices: &[&[u8]]) -> u64 {
     let mut lanes = vec![[0u32; LANES]; slices.len()];
     for (slice, lanes) in slices.iter().zip(&mut lanes) {

@@ -52,7 +52,7 @@ fn bit_length(f: u16) -> u32 {
     16 - f.leading_zeros()
 }
 
-/// Bytes that [`write`] appends.
+/// Returns the bytes that [`write`] appends.
 pub(super) fn stored_len(frequencies: &Frequencies) -> usize {
     let bits: u32 = frequencies.iter().map(|&f| bit_length(f).saturating_sub(1)).sum();
     LENGTHS + (bits as usize).div_ceil(8)
@@ -139,7 +139,7 @@ pub(super) struct Coding {
     pub(super) rest: u32,
 }
 
-/// The encoder's entries, by symbol.
+/// Fills the encoder's entries, by symbol.
 pub(super) fn codings(frequencies: &Frequencies, codings: &mut [Coding; 256]) {
     let mut start = 0;
     for (coding, &f) in codings.iter_mut().zip(frequencies) {

@@ -29,7 +29,7 @@ fn isa(bench: &Bench) -> Option<Isa> {
     }
 }
 
-/// Weights as after training: a normal distribution of small variance, as bf16.
+/// Returns weights as after training: a normal distribution of small variance, as bf16.
 pub(super) fn brain_floats(random: &mut SplitMix64, n: usize) -> Vec<u8> {
     let mut normal = || (0..12).map(|_| random.signed()).sum::<f32>() * 0.01;
     (0..n).flat_map(|_| half::bf16::from_f32(normal()).to_le_bytes()).collect()
@@ -193,7 +193,8 @@ fn every_bit_of_the_hash_counts(bench: &Bench) {
     assert!(status.iter().all(|status| *status == Status::Whole));
 }
 
-/// Tiles of every split with all modes, one, two and four slices, odd lengths, and separated rows.
+/// Returns tiles of every split with all modes, one, two and four slices, odd lengths, and
+/// separated rows.
 fn tiles(random: &mut SplitMix64) -> Vec<(Job, Vec<u8>)> {
     let is_shim = std::env::var_os("MELISMA_SHIM").is_some();
     let sizes: &[usize] = if is_shim { &[0, 1, 78, 2111, 33_003] } else { &[0, 1, 78, 2111, 33_003, 131_074, 262_144] };

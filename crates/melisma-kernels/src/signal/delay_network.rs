@@ -69,8 +69,8 @@ impl DelayNetwork {
     }
 }
 
-/// Everything except the low-passes is vectorised along time. A low-pass needs its previous sample,
-/// so these are vectorised across the lines.
+/// Mixes one block. Everything except the low-passes is vectorised along time. A low-pass needs its
+/// previous sample, so these are vectorised across the lines.
 #[inline(always)]
 fn mix(isa: Isa, network: DelayNetwork, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32]) {
     let DelayNetwork { gain, shelf, share, loudness, heard, fed } = network;
@@ -123,7 +123,7 @@ fn copy(side: &[f32]) -> [f32; BLOCK] {
     all
 }
 
-/// `x`, or 0 if it is tiny.
+/// Computes `x`, or 0 if it is tiny.
 #[inline(always)]
 fn flush(x: f32) -> f32 {
     if x.abs() < TINY { 0.0 } else { x }
@@ -224,7 +224,7 @@ mod tests {
         DelayNetwork { gain, shelf, share: 0.4, loudness: 0.3, heard, fed }
     }
 
-    /// The contract in f64, one sample.
+    /// Returns the contract in f64, one sample.
     fn reference(
         network: &DelayNetwork,
         low: &mut [f64; N_LINES],

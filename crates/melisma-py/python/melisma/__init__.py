@@ -1,7 +1,7 @@
 """Melisma: a tensor engine for audio AI.
 
-Rooms: `snac` (codec tokens to audio and back), `synth` (scores to audio), `mel` (spectrograms), `audio` (files),
-`dataset` (folders of audio to training tensors), `pack` (weights without loss), `optimize` (ONNX models). At the root are
+Rooms: `snac` (codec tokens to audio and back), `speak` (texts to speech), `synth` (scores to audio), `mel`
+(spectrograms), `audio` (files), `dataset` (folders of audio to training tensors), `pack` (weights without loss), `optimize` (ONNX models). At the root are
 tools for single tensors under a memory limit. `melisma.ray` spreads work over many machines; it is imported by name only.
 """
 
@@ -10,7 +10,7 @@ import sysconfig
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("melisma does not support free-threaded Python; use a build with the GIL")
 
-from . import audio, dataset, mel, optimize, pack, snac, synth
+from . import audio, dataset, mel, optimize, pack, snac, speak, synth
 from ._error import (
     MelismaError,
     MelismaFileExistsError,
@@ -23,7 +23,7 @@ from ._error import (
     MelismaSafetensorError,
     MelismaValueError,
 )
-from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
+from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, build_info, serve
 from ._melisma import Span as span
 from ._melisma import Trace as trace
 from ._melisma import _version
@@ -52,6 +52,7 @@ __all__ = [
     "Weights",
     "apply_tensor_optimizations",
     "audio",
+    "build_info",
     "dataset",
     "mel",
     "optimize",
@@ -59,6 +60,7 @@ __all__ = [
     "serve",
     "snac",
     "span",
+    "speak",
     "synth",
     "trace",
 ]

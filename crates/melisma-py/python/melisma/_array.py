@@ -1,5 +1,6 @@
 """Arrays in and out: numpy arrays, torch tensors, and whatever else shares its memory by DLPack."""
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Mapping
@@ -68,7 +69,7 @@ def as_numpy(value: ArrayLike) -> npt.NDArray[Any]:
 
 
 def _from_dlpack(value: Any) -> npt.NDArray[Any]:
-    """The memory of the host is shared. What another device holds, its owner copies to the host, once."""
+    """Shares the memory of the host. What another device holds, its owner copies to the host, once."""
     try:
         if value.__dlpack_device__()[0] in _HOST:
             return numpy.from_dlpack(value)
@@ -82,6 +83,8 @@ def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]
     if out is None:
         return None
     if is_torch(out):
+        if out.requires_grad and optional("torch").is_grad_enabled():
+            raise value_error("out: the tensor requires a gradient", "use out.detach()")
         if out.device.type != "cpu" or str(out.dtype) == "torch.bfloat16":
             raise value_error(f"out: numpy cannot share a tensor of {out.dtype} on {out.device}", "use one on the CPU, not bfloat16")
         array: npt.NDArray[Any] = out.detach().numpy()
@@ -97,7 +100,7 @@ def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]
 
 
 def like(value: object, array: npt.NDArray[Any]) -> Any:
-    """`array` as what the caller gave: a torch tensor on its device, without a copy on the CPU, or the array itself."""
+    """Returns `array` as what the caller gave: a torch tensor on its device, without a copy on the CPU, or the array itself."""
     if not is_torch(value):
         return array
     return optional("torch").from_numpy(array).to(getattr(value, "device"))
@@ -123,7 +126,7 @@ def floats(value: ArrayLike, what: str = "samples") -> Floats:
 
 
 def integers(value: ArrayLike, what: str = "codes") -> Integers:
-    """Whole numbers as int32 in C order; those that int32 cannot hold are refused."""
+    """Returns whole numbers as int32 in C order; those that int32 cannot hold are refused."""
     array = as_numpy(value)
     if array.dtype == numpy.int32 and in_order(array) and array.dtype.isnative:
         return array
@@ -144,8 +147,24 @@ def mapping(value: Any, what: str) -> Mapping[Any, Any]:
     return value
 
 
-def rate(value: object, what: str = "sample_rate") -> int:
+def rate(value: object, what: str = "sample_rate", bounds: tuple[int, int] = (1, 2**32 - 1)) -> int:
     """Returns a rate in Hz."""
-    if isinstance(value, bool) or not isinstance(value, int | numpy.integer) or not 0 < value < 2**32:
-        raise value_error(f"{what} is {value!r}", "give an int, in Hz, as in 24000")
+    low, high = bounds
+    if isinstance(value, bool) or not isinstance(value, int | numpy.integer) or not low <= value <= high:
+        raise value_error(f"{what} is {value!r:.40}", f"give an int from {low} to {high}, in Hz, as in 24000")
     return int(value)
+
+
+def number(value: Any, what: str) -> float:
+    """Returns a number; text is none."""
+    if not isinstance(value, str | bytes | bytearray):
+        with contextlib.suppress(TypeError, ValueError):
+            return float(value)
+    raise TypeError(f"{what}: {type(value).__name__} is not a number")
+
+
+def word(value: object, what: str) -> str:
+    """Returns a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: {type(value).__name__} is not a str")
+    return value

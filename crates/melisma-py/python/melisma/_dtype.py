@@ -34,7 +34,7 @@ STAND_INS = {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8", "F8_E8M0"
 
 
 def to_bytes(value: Any) -> tuple[str, list[int], npt.NDArray[numpy.uint8]]:
-    """The safetensors type, the shape and the bytes of an array or a tensor, without a copy where it lies in order."""
+    """Returns the safetensors type, the shape and the bytes of an array or a tensor, without a copy where it lies in order."""
     if is_torch(value):
         tensor = value.detach().cpu().contiguous()
         known, shape = _safetensors_name(str(tensor.dtype).removeprefix("torch.")), list(tensor.shape)
@@ -55,7 +55,7 @@ def _safetensors_name(kind: str) -> str:
 
 
 def numpy_type(name: str) -> npt.DTypeLike:
-    """numpy's type; those that only `ml_dtypes` has are unsigned integers, with a warning, where it is missing."""
+    """Returns numpy's type; those that only `ml_dtypes` has are unsigned integers, with a warning, where it is missing."""
     if name not in STAND_INS:
         return torch_name(name)
     try:

@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy
 
@@ -15,6 +15,8 @@ Value: TypeAlias = float | str | bool | None
 """A value of a preset."""
 Place: TypeAlias = tuple[str | None, int | None, int | str | None]
 """Device, threads and memory limit."""
+LineFormat: TypeAlias = Literal["codes", "orpheus"]
+"""What a line of tokens holds."""
 TECHNIQUES = ("buffers_in_flight", "segments_per_buffer", "autosize_gpu_batch")
 """The fields of `Mel` that change how the work is done, never its rows."""
 _ALIASES = {"num_mega_buffers": "buffers_in_flight", "seg_microbatch_segments": "segments_per_buffer"}
@@ -30,6 +32,8 @@ class Mel:
         segment: Seconds of a row.
         segment_hop: Seconds from the start of a row to that of the next; None is `segment`.
         drop_tail: Whether the rest of a file, if it is shorter than a segment, is left out instead of padded.
+        min_seconds: The length of the shortest file that is used; None is any.
+        max_seconds: The length of the longest file that is used; None is any.
         values: Values in place of the preset's, by the names of `melisma.mel.keys()`.
         buffers_in_flight: Buffers of each thread on a GPU, also `num_mega_buffers`; None is 1.
         segments_per_buffer: Rows of a buffer, also `seg_microbatch_segments`; None derives them from the bytes.
@@ -41,6 +45,8 @@ class Mel:
     segment: float
     segment_hop: float | None
     drop_tail: bool
+    min_seconds: float | None
+    max_seconds: float | None
     values: dict[str, Value] = dataclasses.field(hash=False)
     buffers_in_flight: int | None
     segments_per_buffer: int | None
@@ -53,6 +59,8 @@ class Mel:
         segment: float = 10.0,
         segment_hop: float | None = None,
         drop_tail: bool = False,
+        min_seconds: float | None = None,
+        max_seconds: float | None = None,
         values: Mapping[str, Value] | None = None,
         buffers_in_flight: int | None = None,
         segments_per_buffer: int | None = None,
@@ -65,25 +73,27 @@ class Mel:
             "buffers_in_flight": buffers_in_flight, "segments_per_buffer": segments_per_buffer,
             "autosize_gpu_batch": autosize_gpu_batch,
         }
-        for alias in more.keys() & _ALIASES:
-            if techniques[_ALIASES[alias]] is not None:
-                raise value_error(f"`{alias}` and `{_ALIASES[alias]}` are the same", "give one of them")
-            techniques[_ALIASES[alias]] = more.pop(alias)  # type: ignore[assignment]
-        _check_techniques(techniques)
+        given = {_ALIASES[alias]: alias for alias in more.keys() & _ALIASES}
+        for name, alias in given.items():
+            if techniques[name] is not None:
+                raise value_error(f"`{alias}` and `{name}` are the same", "give one of them")
+            techniques[name] = more.pop(alias)  # type: ignore[assignment]
+        _check_techniques(techniques, given)
         fields = {
             "preset": preset, "segment": segment, "segment_hop": segment_hop, "drop_tail": drop_tail,
+            "min_seconds": min_seconds, "max_seconds": max_seconds,
             "values": {**(values or {}), **more}, **techniques,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
 
-def _check_techniques(techniques: Mapping[str, Any]) -> None:
+def _check_techniques(techniques: Mapping[str, Any], given: Mapping[str, str]) -> None:
     for name, most in _MOST.items():
         value = techniques[name]
         is_whole = isinstance(value, int | numpy.integer) and not isinstance(value, bool)
         if value is not None and not (is_whole and 1 <= value <= most):
-            raise value_error(f"{name} is {value!r}", f"use a whole number from 1 to {most}")
+            raise value_error(f"{given.get(name, name)} is {value!r}", f"use a whole number from 1 to {most}")
     if not isinstance(techniques["autosize_gpu_batch"], bool):
         raise value_error(f"autosize_gpu_batch is {techniques['autosize_gpu_batch']!r}", "use True or False")
 
@@ -112,6 +122,11 @@ class Tokens:
         texts: Where the texts are; None is `NAME.txt` beside `NAME.wav`.
         verify_audio: Whether the codes are decoded again and measured against the file.
         min_snr: The least signal-to-noise ratio in dB with `verify_audio`; files below it fail.
+        format: What the lines of a .jsonl output hold: lists of codes, or the ids of Orpheus.
+        drop_repeats: Whether lines of a .jsonl output lack frames whose first code repeats that of the frame before.
+        min_seconds: The length of the shortest file that is used; None is any.
+        max_seconds: The length of the longest file that is used; None is any.
+        require_text: Whether files without a text are left out.
     """
 
     model: StrPath = "builtin:mini24"
@@ -119,8 +134,16 @@ class Tokens:
     _: dataclasses.KW_ONLY
     verify_audio: bool = False
     min_snr: float | None = None
+    format: LineFormat = "codes"
+    drop_repeats: bool = False
+    min_seconds: float | None = None
+    max_seconds: float | None = None
+    require_text: bool = False
 
     def __post_init__(self) -> None:
+        lines_of(self.format, self.drop_repeats)
+        if not isinstance(self.require_text, bool):
+            raise value_error(f"require_text is {self.require_text!r}", "use True or False")
         if self.texts is not None and not isinstance(self.texts, Table):
             raise value_error(f"texts is {self.texts!r}", "use Table(path, text_column)")
         if self.min_snr is not None and not self.verify_audio:
@@ -130,18 +153,40 @@ class Tokens:
 Feature: TypeAlias = Mel | Tokens
 
 
+def lines_of(format: str, drop_repeats: bool) -> dict[str, bool]:
+    """Returns the form of lines as the native module takes it."""
+    if format not in ("codes", "orpheus"):
+        raise value_error(f"format is {format!r}", "use \"codes\" or \"orpheus\"")
+    if not isinstance(drop_repeats, bool):
+        raise value_error(f"drop_repeats is {drop_repeats!r}", "use True or False")
+    return {"orpheus": format == "orpheus", "drop_repeats": drop_repeats}
+
+
 def builder(feature: Feature, place: Place) -> _melisma._Builder:
     """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         techniques = {name: getattr(feature, name) for name in TECHNIQUES}
-        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, techniques)
+        lengths = (feature.min_seconds, feature.max_seconds)
+        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, lengths, techniques)
     texts, table = feature.texts, None
     if texts is not None:
         path_column = None if texts.path_column is None else str(texts.path_column)
         table = (path_of(texts.path), str(texts.text_column), path_column)
     measure = (feature.min_snr,) if feature.verify_audio else None
-    return _melisma._Builder.tokens(place, path_of(feature.model), table, measure)
+    lines = lines_of(feature.format, feature.drop_repeats)
+    filters = ((feature.min_seconds, feature.max_seconds), feature.require_text)
+    return _melisma._Builder.tokens(place, path_of(feature.model), table, measure, filters, lines)
+
+
+def warn_of_builtin(feature: Feature) -> None:
+    """Warns the caller of a build that language models cannot use what the built-in codec makes."""
+    if isinstance(feature, Tokens) and path_of(feature.model) == "builtin:mini24":
+        message = (
+            "this corpus has codes of builtin:mini24; a language model such as Orpheus needs those of its own codec: "
+            "Tokens(model=...)"
+        )
+        warnings.warn(message, stacklevel=3)
 
 
 _MEL = ("preset", "segment", "segment_hop", "drop_tail", *TECHNIQUES, *_ALIASES)
@@ -161,7 +206,7 @@ def as_feature(feature: Feature | str | None, old: dict[str, Any], caller: str) 
     if feature not in ("mel", "tokens", None):
         raise value_error(f"unknown feature `{feature}`", "use Mel(...) or Tokens(...)")
     result = _tokens(old) if feature == "tokens" else _mel(old)
-    names = list(dict.fromkeys("texts" if name in _TABLE else name for name in old if name in _used(result, old)))
+    names = list(dict.fromkeys("texts" if name in _TABLE else name for name in old if name in _names_in_use(result, old)))
     shown = ", ".join(f"{name}=Table(...)" if name == "texts" else f"{name}=..." for name in names)
     spelled = ", ".join([*([f"feature={feature!r}"] if feature else []), *(f"{name}=..." for name in old)])
     message = f"{caller}(..., {spelled}) is deprecated; use {caller}(inputs, output, {type(result).__name__}({shown}))"
@@ -169,7 +214,7 @@ def as_feature(feature: Feature | str | None, old: dict[str, Any], caller: str) 
     return result
 
 
-def _used(result: Feature, old: dict[str, Any]) -> set[str]:
+def _names_in_use(result: Feature, old: dict[str, Any]) -> set[str]:
     """Returns the arguments that belong to the feature: those of the other one were ignored."""
     return old.keys() - set(_TOKENS if isinstance(result, Mel) else _MEL)
 

@@ -43,7 +43,7 @@ def clip_html(samples: npt.NDArray[numpy.float32], sample_rate: int) -> str:
 
 
 def wav(samples: npt.NDArray[numpy.float32], sample_rate: int) -> bytes:
-    """16-bit WAV; samples beyond full scale are clipped."""
+    """Returns 16-bit WAV; samples beyond full scale are clipped."""
     finite = numpy.nan_to_num(samples.T, nan=0, posinf=1, neginf=-1)
     data = (numpy.clip(finite, -1, 32767 / 32768) * 32768).astype("<i2").tobytes()
     channels = len(samples)
@@ -52,7 +52,7 @@ def wav(samples: npt.NDArray[numpy.float32], sample_rate: int) -> bytes:
 
 
 def spectrogram(samples: npt.NDArray[numpy.float32], sample_rate: int) -> npt.NDArray[numpy.uint8] | None:
-    """Grey values over 80 dB below the loudest, low frequencies at the bottom."""
+    """Draws grey values over 80 dB below the loudest, low frequencies at the bottom."""
     mono = samples.mean(axis=0, dtype=numpy.float32)
     hop = max(128, -(-len(mono) // MAX_COLUMNS))
     try:

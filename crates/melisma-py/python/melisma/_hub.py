@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def resolve(path: str, revision: str | None) -> str:
-    """The folder of a model: `path` itself, or that of the Hub's cache if `path` is a name there and no file here."""
+    """Returns the folder of a model: `path` itself, or that of the Hub's cache if `path` is a name there and no file here."""
     if not _NAME.fullmatch(path) or os.path.exists(path):
         return path
     try:

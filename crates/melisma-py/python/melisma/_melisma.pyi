@@ -1,6 +1,6 @@
 """The native part of the package."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 
@@ -8,6 +8,7 @@ import numpy
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
+from ._error import MelismaError
 from ._path import StrPath
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "Server",
     "Session",
     "Span",
+    "Speaker",
+    "SpeechStream",
     "Stream",
     "StreamDecoder",
     "StreamEncoder",
@@ -51,14 +54,17 @@ __all__ = [
     "_pack_save",
     "_pack_write_index",
     "_populate",
+    "_preset_yaml",
     "_render",
     "_resample",
     "_stretch",
     "_styles",
     "_validate",
+    "_verify",
     "_version",
     "_voices",
     "_work",
+    "build_info",
     "serve",
 ]
 
@@ -69,6 +75,8 @@ _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
 _Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+_Spoken: TypeAlias = tuple[_Floats, list[_Integers], dict[str, int], list[str]]
+_Manner: TypeAlias = dict[str, Any]
 _ExecArgs: TypeAlias = tuple[str | None, int | None, int | str | None]
 _R = TypeVar("_R")
 
@@ -92,7 +100,7 @@ class Tensor:
             A new array.
         """
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> _Array:
-        """What `numpy.asarray` calls. There is always a copy."""
+        """Serves `numpy.asarray`, always with a copy."""
 
 @disjoint_base
 class TensorOptimizer:
@@ -110,14 +118,14 @@ class TensorOptimizer:
         config: StrPath | dict[str, Any] | Config | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """`config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere."""
+        """Reads `config`, the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere."""
     @property
     def memory(self) -> MemoryTracker:
         """What is held, and the limit."""
     def optimize_tensor(self, array: _Operand, dtype: npt.DTypeLike | None = None) -> Tensor:
-        """A tensor on the device with the values of `array`, as `dtype` or else as the settings ask."""
+        """Returns a tensor on the device with the values of `array`, as `dtype` or else as the settings ask."""
     def matmul(self, a: _Operand, b: _Operand) -> Tensor:
-        """The product of two matrices.
+        """Multiplies two matrices.
 
         Args:
             a: [M, K], an array or a tensor.
@@ -146,7 +154,7 @@ class TensorOptimizer:
             x: As for `combine`.
         """
     def mixed_precision(self) -> PrecisionScope:
-        """A scope in which products keep their operands in the precision of the settings.
+        """Opens a scope in which products keep their operands in the precision of the settings.
 
         Returns:
             The scope, for `with`.
@@ -219,7 +227,7 @@ class PrecisionScope:
     def dtype(self) -> str:
         """The format that operands are kept in."""
     def matmul(self, a: _Operand, b: _Operand) -> Tensor:
-        """The product of two matrices.
+        """Multiplies two matrices.
 
         Args:
             a: [M, K], an array or a tensor.
@@ -253,9 +261,9 @@ class MemoryTracker:
     """What tensors and buffers hold, by named scope."""
 
     def __new__(cls, memory_limit: int | str | None = None) -> Self:
-        """A tracker of all that the package holds in this process; `TensorOptimizer.memory` is that of an optimizer."""
+        """Tracks all that the package holds in this process; `TensorOptimizer.memory` is that of an optimizer."""
     def track(self, name: str = "") -> Track:
-        """A scope over memory.
+        """Opens a scope over memory.
 
         Args:
             name: Its name in the table.
@@ -264,19 +272,19 @@ class MemoryTracker:
             The scope, for `with`.
         """
     def summary(self) -> str:
-        """The table of everything, as it is now.
+        """Returns the table of everything, as it is now.
 
         Returns:
             The table as text.
         """
     def get_memory_summary(self) -> str:
-        """The table of everything, as it is now.
+        """Returns the table of everything, as it is now.
 
         Returns:
             The table as text.
         """
     def scopes(self) -> dict[str, dict[str, int]]:
-        """The scopes that were left.
+        """Returns the scopes that were left.
 
         Returns:
             The calls of each by name; the most bytes that the package held inside of it in host, pinned and device
@@ -319,7 +327,7 @@ class Transform:
     def values(self) -> dict[str, Any]:
         """Its settings by name."""
     def shape(self, n_samples: int) -> tuple[int, int]:
-        """The spectrogram's shape of `n_samples` samples."""
+        """Returns the spectrogram's shape of `n_samples` samples."""
     def _run(self, samples: _Array, out: _Array | None = None) -> _Array: ...
 
 def _mel_presets() -> dict[str, str]: ...
@@ -368,7 +376,7 @@ class StreamDecoder:
     """One stream of a decoder."""
 
     def __new__(cls, decoder: Codec, *, noise: int | None = ..., format: str = "auto") -> Self:
-        """A stream at its start. `noise` is the seed of its noise, or None for none."""
+        """Starts a stream. `noise` is the seed of its noise, or None for none."""
     @property
     def decoder(self) -> Codec:
         """The decoder that this is a stream of."""
@@ -379,7 +387,7 @@ class StreamDecoder:
     def ledger(self) -> dict[str, int]:
         """The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames."""
     def peek(self) -> _Floats:
-        """The newest samples, as they would be if the stream ended here; only before any others.
+        """Returns the newest samples, as they would be if the stream ended here; only before any others.
 
         Returns:
             float32 [samples].
@@ -398,7 +406,7 @@ class StreamEncoder:
     """One stream of an encoder."""
 
     def __new__(cls, encoder: Codec) -> Self:
-        """A stream at its start."""
+        """Starts a stream."""
     @property
     def encoder(self) -> Codec:
         """The encoder that this is a stream of."""
@@ -410,6 +418,62 @@ class StreamEncoder:
         """
     def _push(self, samples: _Floats) -> list[_Integers]: ...
 
+@disjoint_base
+class Speaker:
+    """A language model that speaks, and its codec."""
+
+    def __new__(
+        cls,
+        voice_model: StrPath,
+        *,
+        model: str = "builtin:mini24",
+        precision: Literal["fp32", "bf16"] | None = None,
+        device: str | None = None,
+        threads: int | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """Opens the language model in a folder, and its codec."""
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+    @property
+    def voices(self) -> list[str]:
+        """The names of the voices, the default one first; none for a model with a single voice."""
+    @property
+    def model_hash(self) -> str:
+        """Identifies the codec: 32 hexadecimal digits of a hash over all weights."""
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The model's own settings of the sampler: a dict with the keywords of `speak`."""
+    def _speak(self, text: str, which: tuple[str | None, int], manner: _Manner) -> _Spoken: ...
+    def _stream(self, text: str, which: tuple[str | None, int], manner: _Manner) -> SpeechStream: ...
+    def _estimate(self, text: str, which: tuple[str | None, int], manner: _Manner) -> dict[str, Any]: ...
+    def _speak_all(
+        self, texts: list[tuple[str, str | None, int]], manner: _Manner
+    ) -> list[_Spoken | MelismaError]: ...
+    def _list(self, asked: dict[str, Any], manner: _Manner) -> dict[str, Any]: ...
+
+@final
+class SpeechStream:
+    """The samples of one text, as they become final."""
+
+    def __iter__(self) -> Self:
+        """Returns the stream."""
+    def __next__(self) -> _Floats:
+        """Draws tokens until samples are final. After an exception the stream has ended."""
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+    @property
+    def codes(self) -> list[_Integers]:
+        """The codes so far, int32 [n] for each level."""
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The account of the tokens so far: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames."""
+    @property
+    def notes(self) -> list[str]:
+        """What a listener should know so far, such as a piece that the model did not end."""
+
 @final
 class _Score:
     """A score as the library holds it."""
@@ -419,11 +483,12 @@ class _Score:
     @staticmethod
     def from_midi(file: bytes) -> _Score: ...
     @staticmethod
-    def compose_preset(preset: str, seed: int, seconds: float) -> _Score: ...
+    def compose_preset(preset: str, seed: int, seconds: float, **changes: str | float | None) -> _Score: ...
     def to_json(self) -> str: ...
     def to_midi(self) -> bytes: ...
 
 def _styles() -> dict[str, str]: ...
+def _preset_yaml(preset: str, **changes: str | float | None) -> str: ...
 def _render(scores: list[_Score], args: dict[str, Any], out: list[_Array] | None) -> list[_Floats]: ...
 def _voices(
     pitches: npt.NDArray[numpy.float64], velocities: _Floats, args: dict[str, Any], out: _Array | None
@@ -433,8 +498,10 @@ def _voices(
 class Stream:
     """Music that plays while notes and controls arrive."""
 
-    def __new__(cls, preset: str | None = None, *, seed: int = 0, rate: int = 48_000) -> Self:
-        """Music in the style of `preset` without end, or silence until notes arrive."""
+    def __new__(
+        cls, preset: str | None = None, *, seed: int = 0, rate: int = 48_000, **changes: str | float | None
+    ) -> Self:
+        """Plays music in the style of `preset` without end, changed by keywords, or silence until notes arrive."""
     @property
     def sample_rate(self) -> int:
         """Samples per second."""
@@ -527,7 +594,7 @@ class PackFile:
         parts: list[tuple[str, tuple[int, int, int, int] | None]] | None = None,
         base: StrPath | None = None,
     ) -> list[_Tensor]:
-        """The bytes of tensors: of all, or of those named, each whole or cut to a region."""
+        """Reads the bytes of tensors: of all, or of those named, each whole or cut to a region."""
 
 @final
 class TileEncoder:
@@ -572,20 +639,20 @@ class _Inputs:
     """All input files of a dataset, in order."""
 
     @staticmethod
-    def find(places: Sequence[StrPath]) -> _Inputs:
-        """Searches folders, audio files and lists."""
+    def find(places: Sequence[StrPath], root: StrPath | None) -> _Inputs:
+        """Searches folders, audio files and lists, whose relative paths begin at `root`."""
     @staticmethod
     def within(folder: StrPath, names: Sequence[StrPath]) -> _Inputs:
-        """The audio files among `names`, which will lie below `folder`."""
+        """Finds the audio files among `names`, which will lie below `folder`."""
     @staticmethod
     def load(path: StrPath) -> _Inputs:
         """Reads a list that `save` wrote."""
     def save(self, path: StrPath) -> None:
         """Writes the list to `path`, and replaces an earlier one."""
     def skipped(self) -> list[str]:
-        """What was left out, in words."""
+        """Says in words what was left out."""
     def paths(self, index: int, count: int) -> list[Path]:
-        """The paths of shard `index` of `count`."""
+        """Returns the paths of shard `index` of `count`."""
     def __len__(self) -> int: ...
 
 @final
@@ -598,6 +665,7 @@ class _Builder:
         preset: str,
         values: dict[str, Any],
         segments: tuple[float, float | None, bool],
+        lengths: tuple[float | None, float | None],
         techniques: dict[str, Any],
     ) -> _Builder:
         """Builds datasets of spectrograms."""
@@ -607,6 +675,8 @@ class _Builder:
         model: str,
         table: tuple[str, str, str | None] | None,
         measure: tuple[float | None] | None,
+        filters: tuple[tuple[float | None, float | None], bool],
+        lines: dict[str, bool],
     ) -> _Builder:
         """Builds datasets of tokens."""
     def build(self, args: dict[str, Any]) -> dict[str, Any]:
@@ -617,7 +687,9 @@ def _merge(
     output: StrPath,
     store: str | None,
     policy: tuple[bool, bool],
+    lines: dict[str, bool] | None,
 ) -> tuple[int, list[int]]: ...
+def _verify(path: StrPath) -> dict[str, Any]: ...
 def _dataset_columns(
     path: StrPath,
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...
@@ -638,10 +710,10 @@ class Config:
         config: StrPath | dict[str, Any] | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them."""
+        """Reads the settings of this process's file and environment, under arguments as `TensorOptimizer` takes them."""
     @staticmethod
     def load_with_profile(name: str) -> Config:
-        """The settings under a profile.
+        """Reads the settings under a profile.
 
         Args:
             name: emergency, field or training.
@@ -650,13 +722,22 @@ class Config:
             The settings.
         """
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """All settings.
+        """Returns all settings.
 
         Returns:
             The value of each key, and where it came from.
         """
+    def keys(self) -> list[str]:
+        """Returns the names of all settings.
+
+        Returns:
+            The keys of `to_dict`.
+        """
     def __getitem__(self, key: str, /) -> Any:
-        """The value of a key."""
+        """Returns the value of a key."""
+    def __contains__(self, key: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
 
 @disjoint_base
 class Session:
@@ -680,13 +761,13 @@ class Trace:
     """Spans of all threads, from `with` to its end.
 
     Args:
-        path: A file for Perfetto, written at the end; None writes none.
+        path: A file for Perfetto, written at the end, in place of one that is there; None writes none.
     """
 
     def __new__(cls, path: StrPath | None = None) -> Self:
-        """A trace for `with`; `path` gets a file for Perfetto at the end."""
+        """Starts a trace for `with`; `path` gets a file for Perfetto at the end."""
     def table(self, sort: str = "self", limit: int = 30) -> str:
-        """The table of `melisma --profile`.
+        """Returns the table of `melisma --profile-table`.
 
         Args:
             sort: self, total, calls, name, p99, device, bytes or allocated.
@@ -696,7 +777,7 @@ class Trace:
             The table as text.
         """
     def report(self) -> dict[str, Any]:
-        """The figures of the table.
+        """Returns the figures of the table.
 
         Returns:
             A dict of them.
@@ -736,12 +817,30 @@ class Server:
         """Where it listens, as in http://127.0.0.1:8431."""
     def close(self) -> None:
         """Stops the server: it refuses new requests and finishes open streams, for at most five seconds."""
+    def reload(self) -> None:
+        """Reads the file of keys and the voices in `melisma.yaml` again. What cannot be read raises and stays."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
 def _version() -> str: ...
+def build_info() -> dict[str, Any]:
+    """What the package was built from.
+
+    Returns:
+        `version`, the `commit` or `None` where the build did not know it, and the list of `features`.
+    """
 def serve(
-    *, port: int = 0, model: str | None = None, upstream: str | None = None, api_key: str | None = None
+    *,
+    port: int = 0,
+    model: str | None = None,
+    upstream: str | None = None,
+    api_key: str | None = None,
+    api_key_file: StrPath | None = None,
+    log: Callable[[str], object] | None = None,
+    log_level: Literal["debug", "info", "warn", "error"] | None = None,
+    streams: int | None = None,
+    max_streams: int | None = None,
+    queue: float | None = None,
 ) -> Server:
     """Starts a server on 127.0.0.1, and waits until it is ready.
 
@@ -750,6 +849,15 @@ def serve(
         model: A codec model, as `melisma.snac.Decoder` takes it.
         upstream: The URL of a language model's server, for speech.
         api_key: The key that clients must send.
+        api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
+        log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to
+            `logging.getLogger("melisma")`.
+        log_level: The least level of these lines: "debug" adds probes and scrapes, "error" leaves only errors. `None` is
+            "info" with `log` and "warn" without.
+        streams: Streams at a time; `None` measures how many the device keeps up with.
+        max_streams: Most streams at a time, and most listeners of live music; 64 streams on a CPU and 2048 on a GPU
+            unless given.
+        queue: Seconds that a request may wait for a free stream, 5 unless the settings say otherwise; 0 refuses it.
 
     Returns:
         The server, for `with`.

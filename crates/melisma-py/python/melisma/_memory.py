@@ -8,7 +8,7 @@ _TICK_S = 0.005
 
 
 def _cuda() -> Any:
-    """torch.cuda, where torch is imported and has used a GPU."""
+    """Returns torch.cuda, where torch is imported and has used a GPU."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return cuda if cuda is not None and cuda.is_available() and cuda.is_initialized() else None

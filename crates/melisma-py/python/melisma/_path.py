@@ -7,7 +7,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 def path_of(value: StrPath) -> str:
-    """The str of a path. An int would be an open file of this process, which `open` would close: it is refused."""
+    """Returns the str of a path. An int would be an open file of this process, which `open` would close: it is refused."""
     if isinstance(value, str | os.PathLike):
         found = os.fspath(value)
         if isinstance(found, str):

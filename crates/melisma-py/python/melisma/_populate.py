@@ -52,10 +52,10 @@ def populate(frames: ArrayLike, *, codebook_size: int = 4096) -> tuple[Any, Any,
 
 
 def validate(frames: ArrayLike, *, codebook_size: int = 4096) -> Valid:
-    """Whether `populate` would take these frames, for each level.
+    """Returns whether `populate` would take these frames, for each level.
 
     Args:
-        frames: As for `populate`.
+        frames: As for `populate`: codes after the last whole frame are left out.
         codebook_size: Codes are below this.
 
     Returns:
@@ -76,17 +76,19 @@ def _array(frames: ArrayLike) -> Integers:
 
 
 def _check_shape(codes: Any) -> None:
-    if codes.ndim > 1 and codes.shape[-1] != 7:
+    if codes.ndim == 0 or codes.ndim > 1 and codes.shape[-1] != 7:
         raise value_error(f"codes of shape {tuple(codes.shape)}", "use [n] codes in a row, or frames [n, 7]")
 
 
 def _on_device(frames: Any, codebook_size: int) -> tuple[Valid, Any]:
-    """The flags, which are all that is copied to the host, and whole frames [n, 7]."""
+    """Returns the flags, which are all that is copied to the host, and whole frames [n, 7]."""
     _check_shape(frames)
     if frames.is_floating_point() or frames.is_complex() or str(frames.dtype) == "torch.bool":
         raise value_error(f"codes of type {frames.dtype}", "use a tensor of integers")
     _melisma._validate(numpy.zeros(0, numpy.int32), codebook_size)
     codes = frames.detach().reshape(-1)
+    # A size that a narrow type cannot hold would be cut to it by the comparison.
+    codes = codes.int() if codes.element_size() < 4 else codes
     whole = codes[: codes.numel() // 7 * 7].view(-1, 7)
     slots = ((whole >= 0) & (whole < codebook_size)).all(0).tolist()
     return Valid(*(all(slots[slot] for slot in level) for level in _SLOTS)), whole

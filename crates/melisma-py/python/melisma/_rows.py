@@ -120,7 +120,7 @@ class Dataset(Sequence[Any]):
         return self._row(index)
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
-        """Many rows at once, as the loaders of torch ask for them.
+        """Returns many rows at once, as the loaders of torch ask for them.
 
         Args:
             indices: The numbers of the rows.

@@ -29,7 +29,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
     The environment's `MELISMA_*` count as everywhere.
 
     Args:
-        profile: The name of a profile, or the settings themselves as a dict or a `Config`.
+        profile: The name of a profile, or in its place what `config` takes; a str that ends in .yaml or .yml is a path.
         config: The path of a YAML file, or settings as a dict or a `Config`.
         memory_limit: Bytes, or text such as "2GiB".
 
@@ -41,15 +41,15 @@ class TensorOptimizer(_melisma.TensorOptimizer):
 
     def __new__(
         cls,
-        profile: str | Settings | None = None,
+        profile: StrPath | Settings | None = None,
         config: StrPath | Settings | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        if isinstance(profile, Mapping | Config):
-            if config is not None:
-                raise value_error("settings are given twice", "give one dict or Config")
-            profile, config = None, profile
-        return super().__new__(cls, profile, config, memory_limit)
+        if isinstance(profile, str) and not profile.endswith((".yaml", ".yml")):
+            return super().__new__(cls, profile, config, memory_limit)
+        if profile is not None and config is not None:
+            raise value_error("settings are given twice", "give one path, dict or Config")
+        return super().__new__(cls, None, config if profile is None else profile, memory_limit)
 
     @overload
     def optimize_tensor(self, array: TorchT, dtype: Any = None) -> TorchT: ...
@@ -97,7 +97,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
 
     @contextlib.contextmanager
     def mixed_precision_context(self) -> Iterator[_melisma.PrecisionScope]:
-        """A scope in which products use the precision of the settings; where torch is imported, also its autocast.
+        """Opens a scope in which products use the precision of the settings; where torch is imported, also its autocast.
 
         Returns:
             A context manager that gives the `PrecisionScope`.
@@ -141,11 +141,17 @@ class TensorOptimizer(_melisma.TensorOptimizer):
         return Report(**super().optimize(path, inputs, **terms))  # type: ignore[arg-type]
 
 
-def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+@overload
+def apply_tensor_optimizations(config: Callable[_P, _R]) -> Callable[_P, _R]: ...
+@overload
+def apply_tensor_optimizations(
+    config: StrPath | Settings | None = None,
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+def apply_tensor_optimizations(config: Any = None) -> Any:
     """Returns a decorator that converts the arrays and tensors among the arguments by the settings.
 
     Args:
-        config: As for `TensorOptimizer`.
+        config: As for `TensorOptimizer`. Without parentheses, as in `@apply_tensor_optimizations`, it is the function.
 
     Returns:
         The decorator. What the function returns has the type of the first array or tensor that it was given.
@@ -158,6 +164,8 @@ def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Call
     >>> double(numpy.ones(3, "f4"))
     array([2., 2., 2.], dtype=float32)
     """
+    if callable(config):
+        return apply_tensor_optimizations()(config)
     optimizer = TensorOptimizer(config)
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -230,7 +238,7 @@ class TensorRTOptimizer:
         config: As for `TensorOptimizer`.
     """
 
-    def __init__(self, config: Settings | None = None) -> None:
+    def __init__(self, config: StrPath | Settings | None = None) -> None:
         self._optimizer = TensorOptimizer(config)
 
     def optimize_onnx(self, path: StrPath, input_shapes: Mapping[str, Sequence[int]]) -> str:

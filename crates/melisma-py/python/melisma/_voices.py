@@ -1,11 +1,16 @@
 """Many notes at once, each in a row of its own."""
 
+import math
 from typing import Any, overload
 
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, OutT, TorchT, as_numpy, is_torch, like, rate as checked_rate, target, value_error
+from ._array import ArrayLike, Floats, OutT, TorchT, as_numpy, is_torch, like, number, target, value_error, word
+from ._array import rate as checked_rate
+
+RATES = (8_000, 192_000)
+"""The sample rates of synthesis, in Hz."""
 
 
 
@@ -59,7 +64,7 @@ def voices(
     >>> bool((voices([64], instrument="pluck", seconds=0.5)[0] == chord[1]).all())
     True
     """
-    hertz = checked_rate(rate, "rate")
+    hertz = checked_rate(rate, "rate", RATES)
     keys = _numbers(pitches, "pitches", numpy.float64)
     if keys.ndim != 1:
         raise value_error(f"pitches of shape {keys.shape}", "use one axis: [n]")
@@ -68,18 +73,27 @@ def voices(
         raise value_error(f"velocity of shape {loudness.shape} for {keys.size} pitches", "give one number, or one for each")
     given = target(out)
     if given is not None:
-        if given.ndim != 2:
-            raise value_error(f"out: shape {given.shape}", "use [n, samples]")
-        if seconds is not None and round(seconds * hertz) != given.shape[1]:
-            raise value_error(f"out: {given.shape[1]} samples are not {seconds} s", "leave seconds out")
-        seconds = given.shape[1] / hertz
-    seconds = 1.0 if seconds is None else seconds
+        seconds = seconds_of(given, "[n, samples]", seconds, hertz)
+    seconds = 1.0 if seconds is None else number(seconds, "seconds")
     order = {
-        "instrument": instrument, "seconds": seconds, "duration": seconds if duration is None else duration,
-        "rate": hertz, "device": device or _device_of(pitches),
+        "instrument": word(instrument, "instrument"), "seconds": seconds,
+        "duration": seconds if duration is None else number(duration, "duration"), "rate": hertz,
+        "device": _device_of(pitches) if device is None else word(device, "device"),
     }
     rows = _melisma._voices(keys, numpy.ascontiguousarray(numpy.broadcast_to(loudness, keys.shape)), order, given)
     return like(pitches, rows) if out is None else out
+
+
+def seconds_of(out: Any, shape: str, seconds: float | None, hertz: int) -> float:
+    """Returns the length that `out` has, which must be that of `seconds`."""
+    if out.ndim != shape.count(",") + 1:
+        raise value_error(f"out: shape {out.shape} is not supported", f"use {shape}")
+    n_samples = out.shape[-1]
+    if seconds is not None:
+        length = number(seconds, "seconds") * hertz
+        if not math.isfinite(length) or round(length) != n_samples:
+            raise value_error(f"out: {n_samples} samples are not {seconds} s", "leave seconds out")
+    return float(n_samples / hertz)
 
 
 def _numbers(value: ArrayLike, what: str, dtype: Any) -> Any:

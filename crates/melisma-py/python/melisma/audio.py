@@ -49,7 +49,7 @@ class Clip(NamedTuple):
 
 
 def read(path: StrPath, *, sample_rate: int | None = None, mono: bool = False) -> Clip:
-    """Reads WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF, by the file's content.
+    """Reads WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF, by the file's content.
 
     Args:
         path: The file.

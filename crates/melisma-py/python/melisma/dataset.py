@@ -22,11 +22,15 @@ import numpy
 from . import _feature, _melisma, _report
 from ._array import value_error
 from ._async import twin
-from ._feature import Feature, Mel, Table, Tokens
+from ._feature import Feature, LineFormat, Mel, Table, Tokens
 from ._path import StrPath, path_of
 from ._rows import Dataset, Rows, collate
+from ._shard import index_of
 
-__all__ = ["Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "build", "build_async", "collate", "merge", "open"]
+__all__ = [
+    "Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "Verified", "build", "build_async", "collate", "merge", "open",
+    "verify",
+]
 
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
 Store: TypeAlias = Literal["hdf5", "safetensors", "npy"]
@@ -42,8 +46,10 @@ class Report(_report.Report):
         frames: Frames of all rows.
         files_ok: Files that were used.
         files_failed: Files that could not be used.
+        files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
         files_without_text: Files without a text, for tokens.
         failures: A dict for each file that failed, with `path` and the reason.
+        failures_by_code: How many there are of each reason, its `code`.
         audio_seconds: Seconds of audio that were read.
         wall_seconds: Seconds that the call took.
     """
@@ -53,10 +59,40 @@ class Report(_report.Report):
     frames: int
     files_ok: int
     files_failed: int
+    files_left_out: int
     files_without_text: int
     failures: list[dict[str, Any]]
+    failures_by_code: dict[str, int]
     audio_seconds: float
     wall_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Verified(_report.Report):
+    """What `verify` found. It is also a mapping with these keys.
+
+    Args:
+        rows: Rows of the dataset.
+        bytes: Bytes that were read.
+        zero_filled: Rows whose files failed.
+        missing: Rows that were never computed.
+        damaged: Rows that differ from what was written.
+        first_damaged: The first thousand of them.
+        first_damaged_files: The names of their audio files.
+        missing_origin: The file that would tell which lines were written to a .jsonl file, if it is not there: each line
+            was checked by itself.
+        problem: What is wrong, in words; None if the dataset is whole.
+    """
+
+    rows: int
+    bytes: int
+    zero_filled: int
+    missing: int
+    damaged: int
+    first_damaged: list[int]
+    first_damaged_files: list[str]
+    missing_origin: str | None
+    problem: str | None
 
 
 def build(
@@ -68,6 +104,8 @@ def build(
     shard: tuple[int, int] = (1, 1),
     overwrite: bool = False,
     on_error: Literal["skip", "fail"] = "skip",
+    max_failures: int | None = None,
+    root: StrPath | None = None,
     device: str | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
@@ -80,12 +118,14 @@ def build(
 
     Args:
         inputs: Audio files, folders and lists of files.
-        output: The dataset.
+        output: The dataset; for tokens, a name that ends with .jsonl is a line for each file.
         feature: What the rows are, `Mel(...)` or `Tokens(...)`; None is `Mel()`.
         store: HDF5, safetensors or a folder of npy files; None takes the suffix of `output`.
         shard: The number of this shard, counted from 1, and how many there are: (3, 8).
         overwrite: Whether an existing output is replaced.
         on_error: "skip" lists files that fail and goes on; "fail" stops at the first.
+        max_failures: How many files may fail before the build stops; None is any number.
+        root: Where relative paths in lists begin; None is the folder of the list.
         device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
         threads: Threads of the CPU; None is that of the settings.
         memory_limit: Bytes, or text such as "2GiB"; None is that of the settings.
@@ -97,18 +137,24 @@ def build(
     """
     if on_error not in ("skip", "fail"):
         raise value_error(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
+    is_count = isinstance(max_failures, int | numpy.integer) and not isinstance(max_failures, bool) and max_failures >= 0
+    if max_failures is not None and not is_count:
+        raise value_error(f"max_failures is {max_failures!r}", "use a whole number from 0 on, or None")
+    if max_failures is not None and on_error == "fail":
+        raise value_error("max_failures beside on_error=\"fail\", which allows none", "leave out one of them")
     resolved = _feature.as_feature(feature, old, "melisma.dataset.build")
-    index, count = _index_of(shard)
+    _feature.warn_of_builtin(resolved)
+    index, count = index_of(shard)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     callback, bar = _progress_callback(progress)
     try:
         report = _feature.builder(resolved, (device, threads, memory_limit)).build({
-            "inputs": _melisma._Inputs.find([path_of(place) for place in places]),
+            "inputs": _melisma._Inputs.find([path_of(place) for place in places], None if root is None else path_of(root)),
             "output": path_of(output),
             "store": store,
             "shard": (index, count),
             "overwrite": overwrite,
-            "stop_on_failure": on_error == "fail",
+            "max_failures": 0 if on_error == "fail" else max_failures,
             "progress": callback,
         })
     finally:
@@ -120,19 +166,6 @@ def build(
 build_async = twin(build)
 
 
-def _index_of(shard: tuple[int, int]) -> tuple[int, int]:
-    """Returns a shard counted from 0, and how many there are."""
-    is_pair = isinstance(shard, tuple | list) and len(shard) == 2
-    if not is_pair or any(isinstance(part, bool) or not isinstance(part, int | numpy.integer) for part in shard):
-        raise value_error(f"shard is {shard!r}", "use (number, count), as in (3, 8)")
-    number, count = shard
-    if number == 0:
-        raise value_error(f"shard is {shard!r}: shards count from 1", f"use (1, {count}) for the first one")
-    if not 1 <= number <= count:
-        raise value_error(f"shard is {shard!r}", "use (number, count) with 1 <= number <= count")
-    return int(number) - 1, int(count)
-
-
 def merge(
     shards: Iterable[StrPath],
     output: StrPath,
@@ -140,21 +173,38 @@ def merge(
     store: Store | None = None,
     overwrite: bool = False,
     allow_missing: bool = False,
+    format: LineFormat | None = None,
+    drop_repeats: bool = False,
 ) -> int:
     """Merges the shards of one dataset. The bytes are those of a build without shards. Every row is checked first.
 
     Args:
-        shards: The shards, in any order.
-        output: The merged dataset.
+        shards: The shards, in any order: all of columns, or all .jsonl files.
+        output: The merged dataset; a name that ends with .jsonl is a line for each row of tokens.
         store: As in `build`.
         overwrite: Whether an existing output is replaced.
         allow_missing: Whether shards may be missing.
+        format: What a line of .jsonl holds, as in `Tokens`; None is as in the shards, or else codes.
+        drop_repeats: As in `Tokens`.
 
     Returns:
         The number of rows.
     """
     places = [path_of(shard) for shard in shards]
-    return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing))[0]
+    lines = None if format is None and not drop_repeats else _feature.lines_of(format or "codes", drop_repeats)
+    return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing), lines)[0]
+
+
+def verify(path: StrPath) -> Verified:
+    """Checks every column of every row of a dataset against its recorded hash.
+
+    Args:
+        path: The dataset.
+
+    Returns:
+        Counts of rows; its `problem` is None if nothing is damaged or missing.
+    """
+    return Verified(**_melisma._verify(path_of(path)))
 
 
 def _progress_callback(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:

@@ -11,6 +11,9 @@ A score is a `Score`, a dict of the same fields (the JSON of `melisma synth`), o
 >>> piece = synth.compose("focus", seconds=10, seed=7)
 >>> len(piece.notes) > 10
 True
+>>> slow = synth.compose("focus", seconds=10, seed=7, key="A", tempo=40, voices="melody")
+>>> slow.tempo
+40.0
 >>> synth.voices([60, 64, 67], instrument="pluck", seconds=0.5).shape
 (3, 24000)
 >>> [sound.shape for sound in synth.render_all([score, "preset:focus"], seconds=0.5)]
@@ -23,14 +26,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeAlias, overload
 
 from . import _melisma
-from ._array import ArrayLike, Floats, OutT, rate as checked_rate, target, value_error
+from ._array import ArrayLike, Floats, OutT, number, rate as checked_rate, target, value_error, word
 from ._async import twin
 from ._path import StrPath, path_of
-from ._voices import voices
+from ._preset import Change, changes, preset_yaml, presets
+from ._voices import RATES, seconds_of, voices
 
 __all__ = [
-    "Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render", "render_all", "render_all_async",
-    "render_async", "synthesize_batch", "voices", "voices_async",
+    "Bend", "Control", "Note", "Score", "Stream", "changes", "compose", "preset_yaml", "presets", "render", "render_all",
+    "render_all_async", "render_async", "synthesize_batch", "voices", "voices_async",
 ]
 
 
@@ -162,6 +166,8 @@ class Score:
 
 
 ScoreLike: TypeAlias = Score | Mapping[str, Any] | str
+Playable: TypeAlias = ScoreLike | bytes
+"""What is rendered; bytes are those of a MIDI file."""
 
 
 def _native(score: ScoreLike) -> _melisma._Score:
@@ -185,47 +191,43 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be part of a score")
 
 
-def presets() -> dict[str, str]:
-    """Returns the presets of generated music.
-
-    Returns:
-        What each is, by name.
-    """
-    return _melisma._styles()
-
-
-def compose(preset: str, *, seconds: float = 60, seed: int = 0) -> Score:
-    """Composes a piece: the same preset, length and seed give the same notes everywhere.
+def compose(preset: str, *, seconds: float = 60, seed: int = 0, **changes: Change) -> Score:
+    """Composes a piece: the same preset, length, seed and changes give the same notes everywhere.
 
     Args:
-        preset: A name of `presets()`.
+        preset: A name of `presets()`, or a .yaml file.
         seconds: Its length.
         seed: Chooses the piece, 0 to 2**64 - 1.
+        changes: Changes to the preset, by the names of `changes()`: `key="F#", tempo=96`.
 
     Returns:
         The score.
     """
-    return Score._of(_compose(preset, seconds, seed))
+    return Score._of(_compose(preset, seconds, seed, changes))
 
 
-def _compose(preset: str, seconds: Any, seed: int) -> _melisma._Score:
+def _compose(preset: str, seconds: Any, seed: int, changes: Mapping[str, Change]) -> _melisma._Score:
+    return _melisma._Score.compose_preset(preset, _check_seed(seed), seconds, **changes)
+
+
+def _check_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
         raise value_error(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
-    return _melisma._Score.compose_preset(preset, seed, seconds)
+    return seed
 
 
 @overload
 def render(
-    score: ScoreLike, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
-    device: str = "cpu", out: OutT,
+    score: Playable, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    device: str = "cpu", out: OutT, soundfont: StrPath | None = None, **changes: Change,
 ) -> OutT: ...
 @overload
 def render(
-    score: ScoreLike, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
-    device: str = "cpu", out: None = None,
+    score: Playable, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    device: str = "cpu", out: None = None, soundfont: StrPath | None = None, **changes: Change,
 ) -> Floats: ...
 def render(
-    score: ScoreLike,
+    score: Playable,
     *,
     seconds: float | None = None,
     seed: int = 0,
@@ -233,66 +235,80 @@ def render(
     loudness: float | None = -18.0,
     device: str = "cpu",
     out: ArrayLike | None = None,
+    soundfont: StrPath | None = None,
+    **changes: Change,
 ) -> Any:
     """Renders the samples of a score. True peaks stay at or below -1 dBTP.
 
     Args:
-        score: A `Score`, a dict of its fields, or `"preset:NAME"`.
+        score: A `Score`, a dict of its fields, `"preset:NAME"`, `"preset:FILE.yaml"`, or the bytes of a MIDI file.
         seconds: The length; None plays a score until everything is silent, and a preset for a minute.
         seed: Chooses the piece of a preset.
         rate: The sample rate in Hz.
         loudness: The loudness in LUFS that the gain is chosen for; None leaves the level as it is.
         device: Renders the voices: `cpu`, `cuda`, `cuda:N`, or `auto` for the one that is expected to finish first.
         out: Takes the samples, and says how many there are: an array or a CPU tensor, float32 [2, samples] in C order.
+        soundfont: An .sf2 file that plays instead of Melisma's instruments, on the CPU; from the bytes of a MIDI file it
+            has their programs and controllers.
+        changes: Changes to a preset, by the names of `changes()`: `key="F#", tempo=96`.
 
     Returns:
         float32 [2, samples], or `out`.
     """
-    hertz, given = checked_rate(rate, "rate"), target(out)
+    hertz, given = checked_rate(rate, "rate", RATES), target(out)
     if given is not None:
-        seconds = _seconds_of(given, "[2, samples]", seconds, hertz)
-    order = {"seconds": [_length(score, seconds)], "rate": hertz, "loudness": loudness, "device": device}
-    result = _melisma._render([_piece(score, seconds, seed)], order, None if given is None else [given])
+        seconds = seconds_of(given, "[2, samples]", seconds, hertz)
+    order = _order([_length(score, seconds)], hertz, (loudness, device, soundfont))
+    result = _melisma._render([_piece(score, seconds, seed, changes)], order, None if given is None else [given])
     return result[0] if out is None else out
 
 
 _PRESET_SECONDS = 60.0
 
 
-def _seconds_of(out: Any, shape: str, seconds: float | None, hertz: int) -> float:
-    """The length that `out` has, which must be that of `seconds`."""
-    if out.ndim != shape.count(",") + 1:
-        raise value_error(f"out: shape {out.shape} is not supported", f"use {shape}")
-    n_samples = out.shape[-1]
-    if seconds is not None and round(seconds * hertz) != n_samples:
-        raise value_error(f"out: {n_samples} samples are not {seconds} s", "leave seconds out")
-    return float(n_samples / hertz)
-
-
-def _length(score: ScoreLike, seconds: float | None) -> float | None:
+def _length(score: Playable, seconds: float | None) -> float | None:
     return _PRESET_SECONDS if isinstance(score, str) and seconds is None else seconds
 
 
-def _piece(score: ScoreLike, seconds: float | None, seed: int) -> _melisma._Score:
+def _order(
+    lengths: list[float | None], hertz: int, sound: tuple[float | None, str, StrPath | None]
+) -> dict[str, Any]:
+    loudness, device, soundfont = sound
+    return {
+        "seconds": [None if length is None else number(length, "seconds") for length in lengths], "rate": hertz,
+        "loudness": None if loudness is None else number(loudness, "loudness"), "device": word(device, "device"),
+        "soundfont": None if soundfont is None else path_of(soundfont),
+    }
+
+
+def _piece(
+    score: Playable, seconds: float | None, seed: int, changes: Mapping[str, Change]
+) -> _melisma._Score:
     if not isinstance(score, str):
+        for name in changes:
+            raise value_error(f"{name} changes a preset, and this is a score", f"leave {name} out, or change the score")
+        if isinstance(score, bytes):
+            return _melisma._Score.from_midi(score)
         return _native(score)
     if not score.startswith("preset:"):
         raise value_error(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
-    return _compose(score, _length(score, seconds), seed)
+    return _compose(score, _length(score, seconds), seed, changes)
 
 
 @overload
 def render_all(
-    scores: Iterable[ScoreLike], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
-    loudness: float | None = -18.0, device: str = "cpu", out: OutT,
+    scores: Iterable[Playable], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    loudness: float | None = -18.0, device: str = "cpu", out: OutT, soundfont: StrPath | None = None,
+    **changes: Change,
 ) -> OutT: ...
 @overload
 def render_all(
-    scores: Iterable[ScoreLike], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    scores: Iterable[Playable], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
     loudness: float | None = -18.0, device: str = "cpu", out: None = None,
+    soundfont: StrPath | None = None, **changes: Change,
 ) -> list[Floats]: ...
 def render_all(
-    scores: Iterable[ScoreLike],
+    scores: Iterable[Playable],
     *,
     seconds: float | None = None,
     seed: int = 0,
@@ -300,8 +316,10 @@ def render_all(
     loudness: float | None = -18.0,
     device: str = "cpu",
     out: ArrayLike | None = None,
+    soundfont: StrPath | None = None,
+    **changes: Change,
 ) -> Any:
-    """The samples of many scores, each as `render` gives them; on the CPU a thread for each, on a GPU in one batch.
+    """Renders the samples of many scores, each as `render` gives them; on the CPU a thread for each, on a GPU in one batch.
 
     Args:
         scores: What `render` takes, one after the other.
@@ -311,20 +329,22 @@ def render_all(
         loudness: As for `render`, of each.
         device: As for `render`.
         out: Takes the samples, and says how many there are: an array or a CPU tensor, float32 [n, 2, samples] in C order.
+        soundfont: As for `render`.
+        changes: As for `render`, of each preset.
 
     Returns:
         float32 [2, samples] for each, or `out`.
     """
-    if isinstance(scores, str | Mapping | Score):
+    if isinstance(scores, str | bytes | Mapping | Score):
         raise value_error(f"{type(scores).__name__} is one score", "use render, or a list of scores")
-    hertz, given, listed = checked_rate(rate, "rate"), target(out), list(scores)
+    hertz, given, listed = checked_rate(rate, "rate", RATES), target(out), list(scores)
     if given is not None:
-        seconds = _seconds_of(given, "[n, 2, samples]", seconds, hertz)
+        seconds = seconds_of(given, "[n, 2, samples]", seconds, hertz)
         if len(given) != len(listed):
             raise value_error(f"out: shape {given.shape} for {len(listed)} scores")
-    lengths = [_length(score, seconds) for score in listed]
-    order = {"seconds": lengths, "rate": hertz, "loudness": loudness, "device": device}
-    pieces = [_piece(score, seconds, seed + index) for index, score in enumerate(listed)]
+    first = _check_seed(seed)
+    order = _order([_length(score, seconds) for score in listed], hertz, (loudness, device, soundfont))
+    pieces = [_piece(score, seconds, first + index, changes) for index, score in enumerate(listed)]
     result = _melisma._render(pieces, order, None if given is None else list(given))
     return result if out is None else out
 
@@ -339,11 +359,12 @@ class Stream(_melisma.Stream):
     """Live music: a preset without end, or silence; notes and controls take effect at once.
 
     Args:
-        preset: A name of `presets()`; None is silence until notes arrive.
+        preset: A name of `presets()` or a .yaml file; None is silence until notes arrive.
         seed: Chooses the music.
         rate: The sample rate in Hz.
+        changes: Changes to the preset, by the names of `changes()`.
 
-    >>> stream = Stream("sleep", seed=3)
+    >>> stream = Stream("sleep", seed=3, key="A", brightness=0.3)
     >>> stream.set("reverb", 0.6)
     >>> stream.note("pluck", key=64)
     >>> stream.read(480).shape

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use melisma::Existing;
-use melisma::dataset::Inputs;
+use melisma::dataset::{Inputs, Search};
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -17,13 +17,13 @@ pub struct PyInputs {
 
 #[pymethods]
 impl PyInputs {
-    /// Searches folders, audio files and lists.
+    /// Searches folders, audio files and lists, whose relative paths begin at `root`.
     #[staticmethod]
-    fn find(py: Python<'_>, places: Vec<PathBuf>) -> PyResult<Self> {
-        Ok(Self { inputs: signal::alone(py, move |_| Inputs::find(&places))? })
+    fn find(py: Python<'_>, places: Vec<PathBuf>, root: Option<PathBuf>) -> PyResult<Self> {
+        Ok(Self { inputs: signal::alone(py, move |_| Search::new(&places).with_root(root).run())? })
     }
 
-    /// The audio files among `names`, which will lie below `folder`.
+    /// Finds the audio files among `names`, which will lie below `folder`.
     #[staticmethod]
     fn within(py: Python<'_>, folder: PathBuf, names: Vec<PathBuf>) -> PyResult<Self> {
         Ok(Self { inputs: py.detach(|| Inputs::within(&folder, &names)).map_err(raise)? })
@@ -40,12 +40,12 @@ impl PyInputs {
         py.detach(|| self.inputs.save(&path, Existing::Replace)).map_err(raise)
     }
 
-    /// What was left out, in words.
+    /// Says in words what was left out.
     fn skipped(&self) -> Vec<String> {
         self.inputs.skipped.lines()
     }
 
-    /// The paths of shard `index` of `count`.
+    /// Returns the paths of shard `index` of `count`.
     fn paths(&self, index: usize, count: usize) -> Vec<PathBuf> {
         let part = self.inputs.shard(index, count);
         self.inputs.files[part].iter().map(|file| file.path().to_owned()).collect()

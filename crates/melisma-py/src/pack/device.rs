@@ -35,7 +35,7 @@ struct Model {
 
 #[pymethods]
 impl PyDeviceTensor {
-    /// The tensor's bytes: protocol version 3, on the default stream, which has nothing to wait for.
+    /// Describes the tensor's bytes: protocol version 3, on the default stream, which has nothing to wait for.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.model.get()?;

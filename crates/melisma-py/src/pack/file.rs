@@ -48,7 +48,7 @@ pub fn save(
     signal::watched(py, work, || Ok(()))
 }
 
-/// One array as a packed file in memory.
+/// Packs one array as a packed file in memory.
 #[pyfunction(name = "_compress")]
 pub fn compress<'py>(
     py: Python<'py>,
@@ -72,7 +72,7 @@ pub fn compress<'py>(
     Ok(PyBytes::new(py, &packed))
 }
 
-/// The type and shape of the array of a packed file in memory.
+/// Returns the type and shape of the array of a packed file in memory.
 #[pyfunction(name = "_compressed_info")]
 pub fn compressed(blob: &[u8]) -> PyResult<(String, Vec<u64>)> {
     let header = pack::source_header(&blob).map_err(raise)?;

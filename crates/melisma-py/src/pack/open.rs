@@ -61,14 +61,14 @@ impl PyPackFile {
         .map_err(raise)
     }
 
-    /// The tensors as the plain file has them: name, type and shape.
+    /// Returns the tensors as the plain file has them: name, type and shape.
     #[getter]
     fn tensors(&self) -> Vec<TensorInfo> {
         let listed = |tensor: &TensorEntry| (tensor.name.clone(), tensor.dtype.clone(), tensor.shape.clone());
         self.header.tensors.iter().map(listed).collect()
     }
 
-    /// The free-form strings of the plain file.
+    /// Returns the free-form strings of the plain file.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metadata = PyDict::new(py);
@@ -78,8 +78,8 @@ impl PyPackFile {
         Ok(metadata)
     }
 
-    /// The bytes of tensors: of all, or of those named. A named one may be cut to a region, the first and last row and
-    /// column of its matrix.
+    /// Reads the bytes of tensors: of all, or of those named. A named one may be cut to a region,
+    /// the first and last row and column of its matrix.
     #[pyo3(signature = (parts=None, base=None))]
     fn load<'py>(
         &self,
@@ -162,7 +162,7 @@ impl PyPackFile {
     }
 }
 
-/// Threads that decode `len` bytes.
+/// Returns how many threads decode `len` bytes.
 pub(super) fn threads_for(len: u64) -> usize {
     if len < SMALL { 1 } else { available_threads() }
 }

@@ -12,7 +12,7 @@ use crate::error::raise;
 use crate::exec_context;
 use crate::signal::{self, Stop};
 
-/// Where the index of the packed files goes, and each file of a sharded checkpoint with its packed file.
+/// Returns where the index of the packed files goes, and each file of a sharded checkpoint with its packed file.
 #[pyfunction(name = "_pack_index")]
 pub fn index(py: Python<'_>, path: PathBuf) -> PyResult<(String, Vec<(String, String)>)> {
     let shown = |path: &Path| {

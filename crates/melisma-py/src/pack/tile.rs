@@ -23,7 +23,7 @@ impl PyTileEncoder {
         Ok(Self { encoder: Mutex::new(Encoder::new(Isa::from_env().map_err(raise)?)) })
     }
 
-    /// The tile's entry of 16 bytes and its record, as docs/format.md describes them.
+    /// Encodes the tile's entry of 16 bytes and its record, as docs/format.md describes them.
     fn encode<'py>(
         &self,
         py: Python<'py>,
@@ -79,7 +79,7 @@ impl PyTileDecoder {
     }
 }
 
-/// How elements of a safetensors type are divided into planes.
+/// Returns how elements of a safetensors type are divided into planes.
 fn split(dtype: &str) -> Result<Split> {
     let known = DType::from_safetensors(dtype).map(split_of);
     known.ok_or_else(|| Error::unsupported(format!("tiles cannot hold {dtype}")).with_hint("encode its bytes as uint8"))

@@ -3,12 +3,14 @@
 //! `decoder.rs` and `encoder.rs` have the bodies of its methods and take what it opened: a Python class has one block
 //! of methods.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use melisma::lock::Mutex;
 use melisma::snac::{Codes, EncodeEngine, Engine, EngineOptions, Model};
 use melisma::{Device, Error, ErrorKind, Result};
 use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
@@ -19,6 +21,10 @@ use crate::error::raise;
 use crate::exec_context::{ExecContext, ExecOptions};
 use crate::local::Shared;
 use crate::signal;
+
+/// A warning about text that the built-in model made.
+const MADE: &CStr = c"these tokens are codes of builtin:mini24; a language model such as Orpheus needs those of its \
+                      own codec: Encoder(model)";
 
 /// A model and where it runs.
 pub struct Codec {
@@ -32,6 +38,14 @@ impl Codec {
         let (source, context) = (source.to_owned(), exec.context.clone());
         let open = move |_: &_| Model::open_in(&context, &source).map_err(explained);
         Ok(Self { model: Arc::new(signal::alone(py, open)?), exec })
+    }
+
+    /// Warns with `said` if this is the built-in model, at the line that is `stacklevel` calls up.
+    pub fn warn_of_builtin(&self, py: Python<'_>, said: &CStr, stacklevel: i32) -> PyResult<()> {
+        match self.model.is_builtin() {
+            true => PyErr::warn(py, &py.get_type::<PyUserWarning>(), said, stacklevel),
+            false => Ok(()),
+        }
     }
 }
 
@@ -87,25 +101,25 @@ impl PyCodec {
         Ok(Self { opened: Shared::new(opened) })
     }
 
-    /// Samples per second.
+    /// Returns the number of samples per second.
     #[getter]
     fn sample_rate(&self) -> PyResult<u32> {
         Ok(self.opened.get()?.codec.model.config().sampling_rate)
     }
 
-    /// Samples of a frame.
+    /// Returns the number of samples of a frame.
     #[getter]
     fn frame_len(&self) -> PyResult<usize> {
         Ok(self.opened.get()?.codec.model.config().frame_len())
     }
 
-    /// Codes per frame on each level, coarsest first.
+    /// Returns the number of codes per frame on each level, coarsest first.
     #[getter]
     fn frame_codes(&self) -> PyResult<Vec<usize>> {
         Ok(self.opened.get()?.codec.model.config().frame_codes().collect())
     }
 
-    /// Codes in each codebook.
+    /// Returns the number of codes in each codebook.
     #[getter]
     fn codebook_size(&self) -> PyResult<usize> {
         Ok(self.opened.get()?.codec.model.config().codebook_size)
@@ -137,8 +151,11 @@ impl PyCodec {
     }
 
     #[pyo3(name = "_text")]
-    fn text(&self, codes: CodesArg<'_>, format: &str) -> PyResult<String> {
-        encoder::text(self.opened.get()?, &codes, format)
+    fn text(&self, py: Python<'_>, codes: CodesArg<'_>, format: &str) -> PyResult<String> {
+        let opened = self.opened.get()?;
+        let text = encoder::text(opened, &codes, format)?;
+        opened.codec.warn_of_builtin(py, MADE, 2)?;
+        Ok(text)
     }
 }
 
@@ -154,7 +171,7 @@ impl Opened {
         )
     }
 
-    /// As [`Opened::with_decoder`], with the engine that encodes.
+    /// Works like [`Opened::with_decoder`], with the engine that encodes.
     pub(super) fn with_encoder<R>(&self, work: impl FnOnce(Option<&mut EncodeEngine>) -> PyResult<R>) -> PyResult<R> {
         let Codec { model, exec } = &self.codec;
         self.encoder.with(
@@ -175,7 +192,7 @@ impl<E> Default for Slot<E> {
 }
 
 impl<E> Slot<E> {
-    /// The engine is `None` where it has no kernels for the model on the CPU, which the reference then runs.
+    /// Passes `None` as the engine where it has no kernels for the model on the CPU, which the reference then runs.
     fn with<R>(
         &self,
         exec: &ExecContext,

@@ -37,7 +37,7 @@ impl CodesArg<'_> {
     }
 }
 
-/// One array for each level.
+/// Returns one array for each level.
 pub fn levels<'py>(py: Python<'py>, codes: &Codes) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, codes.levels().into_iter().map(|level| PyArray1::from_vec(py, level)))
 }

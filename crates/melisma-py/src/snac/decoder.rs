@@ -15,7 +15,7 @@ use crate::signal::Watch;
 /// The most clips that are decoded in one batch.
 const MAX_BATCH: usize = 32;
 
-/// The samples of each clip; those of a single one go into `out` if that is given.
+/// Returns the samples of each clip; those of a single one go into `out` if that is given.
 pub(super) fn decode<'py>(
     py: Python<'py>,
     opened: &Opened,

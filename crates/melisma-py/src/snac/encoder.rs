@@ -18,7 +18,7 @@ use crate::signal::Watch;
 /// Frames that are encoded between two looks at signals.
 const PIECE_FRAMES: usize = 8;
 
-/// The codes of each clip, which has the model's rate.
+/// Returns the codes of each clip, which has the model's rate.
 pub(super) fn encode<'py>(
     py: Python<'py>,
     opened: &Opened,
@@ -30,7 +30,7 @@ pub(super) fn encode<'py>(
     PyList::new(py, codes)
 }
 
-/// The text that language models write for `codes`: `orpheus`, with the model's stamp, or `ids`.
+/// Returns the text that language models write for `codes`: `orpheus`, with the model's stamp, or `ids`.
 pub(super) fn text(opened: &Opened, codes: &CodesArg<'_>, format: &str) -> PyResult<String> {
     let model = &opened.codec.model;
     let codes = codes.codes(model.config())?;
@@ -112,7 +112,7 @@ impl Path {
 
 #[pymethods]
 impl PyStreamEncoder {
-    /// A stream of `encoder` at its start.
+    /// Starts a stream of `encoder`.
     #[new]
     fn new(py: Python<'_>, encoder: Py<PyCodec>) -> PyResult<Self> {
         let path = {
@@ -136,7 +136,7 @@ impl PyStreamEncoder {
         visit.call(&self.encoder)
     }
 
-    /// The encoder that this is a stream of.
+    /// Returns the encoder that this is a stream of.
     #[getter]
     fn encoder(&self, py: Python<'_>) -> Py<PyCodec> {
         self.encoder.clone_ref(py)

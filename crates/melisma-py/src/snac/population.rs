@@ -14,9 +14,9 @@ type Level<'py> = Bound<'py, PyArray2<i32>>;
 pub fn populate<'py>(
     py: Python<'py>,
     frames: PyReadonlyArrayDyn<'py, i32>,
-    codebook_size: i32,
+    codebook_size: i64,
 ) -> PyResult<(Level<'py>, Level<'py>, Level<'py>)> {
-    check_size(codebook_size)?;
+    let codebook_size = checked(codebook_size)?;
     let frames = frames.as_slice()?;
     // As fast as a call into the interpreter, so it is not released.
     let library::Populated { levels: [coarse, middle, fine], valid, .. } = library::populate(frames, codebook_size);
@@ -30,19 +30,17 @@ pub fn populate<'py>(
     Ok((level(coarse)?, level(middle)?, level(fine)?))
 }
 
-/// Whether all codes of each level are in the codebook.
+/// Returns whether all codes of each level are in the codebook.
 #[pyfunction(name = "_validate")]
-pub fn validate(frames: PyReadonlyArrayDyn<'_, i32>, codebook_size: i32) -> PyResult<(bool, bool, bool)> {
-    check_size(codebook_size)?;
+pub fn validate(frames: PyReadonlyArrayDyn<'_, i32>, codebook_size: i64) -> PyResult<(bool, bool, bool)> {
+    let codebook_size = checked(codebook_size)?;
     let [coarse, middle, fine] = library::populate(frames.as_slice()?, codebook_size).valid;
     Ok((coarse, middle, fine))
 }
 
-fn check_size(codebook_size: i32) -> PyResult<()> {
-    if codebook_size < 1 {
-        return Err(raise(Error::invalid(format!("codebook_size is {codebook_size}; at least 1 is needed"))));
-    }
-    Ok(())
+fn checked(codebook_size: i64) -> PyResult<i32> {
+    let size = i32::try_from(codebook_size).ok().filter(|size| *size >= 1);
+    size.ok_or_else(|| raise(Error::invalid(format!("codebook_size is {codebook_size}; 1 to {} is allowed", i32::MAX))))
 }
 
 fn outside(frames: &[i32], codebook_size: i32) -> Error {

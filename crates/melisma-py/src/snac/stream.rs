@@ -1,8 +1,10 @@
 //! `StreamDecoder`: tokens to samples while they come.
 
+use std::ffi::CStr;
+
 use melisma::lock::Mutex;
 use melisma::snac::tokens::{Format, Reader};
-use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Player, StreamId};
+use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Model, Player, StreamId};
 use melisma::{Error, Result};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -16,6 +18,9 @@ use crate::error::raise;
 use crate::local::Local;
 use crate::signal::Watch;
 
+/// A warning about text that does not name the model that made it.
+const DOUBT: &CStr = c"tokens without a model's stamp: builtin:mini24 turns those of another codec, such as Orpheus', \
+                       into noise: Decoder(model)";
 /// Frames between two looks at signals.
 const PIECE_FRAMES: usize = 8;
 
@@ -29,6 +34,8 @@ pub struct PyStreamDecoder {
 
 struct Open {
     reader: Reader,
+    /// Whether tokens that are probably of another codec were warned about.
+    is_warned: bool,
     /// `None` after the end.
     player: Option<Path>,
 }
@@ -40,8 +47,8 @@ enum Path {
 
 #[pymethods]
 impl PyStreamDecoder {
-    /// A stream of `decoder` at its start. `noise` is the seed of its noise, or None for none; `format` is `auto`,
-    /// `orpheus` or `ids`, for text.
+    /// Starts a stream of `decoder`. `noise` is the seed of its noise, or None for none; `format`
+    /// is `auto`, `orpheus` or `ids`, for text.
     #[new]
     #[pyo3(signature = (decoder, *, noise=Some(0), format="auto"))]
     fn new(py: Python<'_>, decoder: Py<PyCodec>, noise: Option<u64>, format: &str) -> PyResult<Self> {
@@ -63,7 +70,7 @@ impl PyStreamDecoder {
                         let stream = engine.open(noise)?;
                         Ok(Path::Engine(Box::new(engine), stream))
                     };
-                    Ok(Open { reader, player: Some(open().map_err(raise)?) })
+                    Ok(Open { reader, is_warned: false, player: Some(open().map_err(raise)?) })
                 })
             })?
         };
@@ -74,7 +81,7 @@ impl PyStreamDecoder {
         visit.call(&self.decoder)
     }
 
-    /// The decoder that this is a stream of.
+    /// Returns the decoder that this is a stream of.
     #[getter]
     fn decoder(&self, py: Python<'_>) -> Py<PyCodec> {
         self.decoder.clone_ref(py)
@@ -83,10 +90,18 @@ impl PyStreamDecoder {
     /// Takes a piece of text, gives the samples that became final.
     #[pyo3(name = "_push_text")]
     fn push_text<'py>(&self, py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        self.step(py, |open| {
+        let codec = &self.decoder.get().opened.get()?.codec;
+        let samples = self.step(py, |open| {
             open.alive()?;
-            open.reader.push(text)
-        })
+            let codes = open.reader.push(text)?;
+            open.reader.origin(&codec.model)?;
+            Ok(codes)
+        })?;
+        let open = self.open.get()?;
+        if py.detach(|| open.lock().starts_to_doubt(&codec.model)) {
+            codec.warn_of_builtin(py, DOUBT, 2)?;
+        }
+        Ok(samples)
     }
 
     /// Takes whole frames, gives the samples that became final.
@@ -96,7 +111,7 @@ impl PyStreamDecoder {
         self.step(py, |open| open.alive().map(|_| codes))
     }
 
-    /// The newest samples, as they would be if the stream ended here; only before any others.
+    /// Returns the newest samples, as they would be if the stream ended here; only before any others.
     ///
     /// Returns:
     ///     float32 [samples].
@@ -114,11 +129,12 @@ impl PyStreamDecoder {
     /// Returns:
     ///     The last samples, float32 [samples].
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let open = self.open.get()?;
+        let (open, codec) = (self.open.get()?, &self.decoder.get().opened.get()?.codec);
         let samples = py.detach(|| -> PyResult<Vec<f32>> {
             let mut open = open.lock();
             open.alive().map_err(raise)?;
             let last = open.reader.finish().map_err(raise)?;
+            open.reader.origin(&codec.model).map_err(raise)?;
             let mut samples = open.decode(last.frames())?;
             samples.extend(match open.player.take() {
                 Some(Path::Engine(mut engine, stream)) => engine.finish(stream).map_err(raise)?,
@@ -130,14 +146,15 @@ impl PyStreamDecoder {
         Ok(PyArray1::from_vec(py, samples))
     }
 
-    /// Whether `finish` was called.
+    /// Returns whether `finish` was called.
     #[getter]
     fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open.get()?;
         Ok(py.detach(|| open.lock().player.is_none()))
     }
 
-    /// The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames.
+    /// Returns the account of the tokens in text: accepted, rejected, resyncs, frames,
+    /// concealed_frames, dropped_frames.
     #[getter]
     fn ledger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let open = self.open.get()?;
@@ -176,6 +193,13 @@ impl Open {
                 .with_hint("each StreamDecoder decodes one stream; make another one")
         };
         self.player.as_mut().ok_or_else(finished)
+    }
+
+    /// Returns true once, after the first tokens that are probably of another codec.
+    fn starts_to_doubt(&mut self, model: &Model) -> bool {
+        let was_warned = self.is_warned;
+        self.is_warned |= self.reader.is_doubtful(model);
+        self.is_warned && !was_warned
     }
 
     fn decode(&mut self, frames: Frames<'_>) -> PyResult<Vec<f32>> {

@@ -30,7 +30,7 @@ impl Settings {
     fn clips(&self, folder: PathBuf, existing: Existing) -> Result<Clips> {
         let preset = self.preset.strip_prefix("preset:").unwrap_or(&self.preset);
         let unknown = || Error::invalid(format!("sample_format is `{}`: s16, s24 or f32", self.sample_format));
-        Ok(Clips::new(Style::named(preset)?, self.seconds, folder)
+        Ok(Clips::new(Style::find(preset)?, self.seconds, folder)
             .with_first_seed(seed(&self.seed))
             .with_sample_rate(self.rate)
             .with_format(SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?)

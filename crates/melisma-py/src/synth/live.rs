@@ -1,11 +1,13 @@
 //! `Stream`: live music.
 
 use melisma::lock::Mutex;
-use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter, Style};
+use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter};
 use melisma::{Error, Result};
 use numpy::PyArray2;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use super::variation::style;
 use crate::error::raise;
 use crate::out;
 use crate::signal::Watch;
@@ -37,14 +39,28 @@ enum Music {
 
 #[pymethods]
 impl PyStream {
-    /// Music in the style of `preset` without end, or silence until notes arrive.
+    /// Plays music in the style of `preset` without end, changed by keywords, or silence until notes arrive.
     #[new]
-    #[pyo3(signature = (preset=None, *, seed=0, rate=48_000))]
-    fn new(py: Python<'_>, preset: Option<&str>, seed: u64, rate: u32) -> PyResult<Self> {
+    #[pyo3(signature = (preset=None, *, seed=0, rate=48_000, **changes))]
+    fn new(
+        py: Python<'_>,
+        preset: Option<&str>,
+        seed: u64,
+        rate: u32,
+        changes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let config = EngineConfig::default().with_sample_rate(rate);
+        let style = match (preset, changes) {
+            (Some(preset), _) => Some(style(preset, changes)?),
+            (None, None) => None,
+            (None, Some(_)) => {
+                let hint = "name a preset, as in Stream(\"focus\", key=\"A\")";
+                return Err(raise(Error::invalid("changes without a preset").with_hint(hint)));
+            }
+        };
         let make = || -> Result<Music> {
-            Ok(match preset {
-                Some(name) => Music::Endless(Box::new(Endless::new(Style::named(name)?, seed, config)?.0)),
+            Ok(match style {
+                Some(style) => Music::Endless(Box::new(Endless::new(style, seed, config)?.0)),
                 None => Music::Silent(Box::new(synth::Stream::new(config)?.0)),
             })
         };
@@ -52,7 +68,7 @@ impl PyStream {
         Ok(Self { rate, open: Mutex::new(Open { music, next_name: FIRST_NAME }) })
     }
 
-    /// Samples per second.
+    /// Returns the number of samples per second.
     #[getter]
     fn sample_rate(&self) -> u32 {
         self.rate
@@ -159,7 +175,7 @@ impl PyStream {
 }
 
 impl Open {
-    /// The stream, with its composer far enough ahead.
+    /// Returns the stream, with its composer far enough ahead.
     fn stream(&mut self) -> Result<&mut synth::Stream> {
         match &mut self.music {
             Music::Endless(endless) => {

@@ -5,9 +5,11 @@ mod live;
 mod performance;
 mod score;
 mod solo;
+mod variation;
 
 pub use clips::make_clips;
 pub use live::PyStream;
 pub use performance::render;
 pub use score::{PyScore, styles};
 pub use solo::voices;
+pub use variation::preset_yaml;

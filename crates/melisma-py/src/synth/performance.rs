@@ -1,5 +1,6 @@
 //! Scores to samples.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use melisma::audio::Meter;
@@ -8,9 +9,10 @@ use melisma::lock::Mutex;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::{memory, thread};
 use melisma::synth::{
-    self, BusConfig, Length, MAX_SECONDS, Performance, Recording, Score, Setup, balance, choose_device,
+    self, BusConfig, Length, MAX_SECONDS, Performance, Recording, Score, Sequence, Setup, SoundFont, balance,
+    choose_device,
 };
-use melisma::{Error, ErrorKind, Result};
+use melisma::{Budget, Error, ErrorKind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -35,10 +37,12 @@ pub struct RenderArgs {
     loudness: Option<f64>,
     /// Where the voices are rendered.
     device: String,
+    /// What plays instead of Melisma's instruments.
+    soundfont: Option<PathBuf>,
 }
 
-/// The samples [2, samples] of each score, into those of `out` if its length is known and they are given. A single score
-/// plays on all threads, several on one each; the bits are the same.
+/// Renders the samples [2, samples] of each score, into those of `out` if its length is known and
+/// they are given. A single score plays on all threads, several on one each; the bits are the same.
 #[pyfunction(name = "_render")]
 pub fn render<'py>(
     py: Python<'py>,
@@ -57,8 +61,19 @@ pub fn render<'py>(
     let arrays: Vec<Option<Samples<'py>>> = setups.iter().enumerate().map(sized).collect::<PyResult<_>>()?;
     let mut held: Vec<_> =
         arrays.iter().map(|array| array.as_ref().map(out::writable).transpose()).collect::<PyResult<_>>()?;
+    let font = args.soundfont.as_ref().map(|path| py.detach(|| SoundFont::open(path))).transpose().map_err(raise)?;
+    let sampled = |score: &Bound<'py, PyScore>| -> Result<Option<Sampled>> {
+        let Some(font) = &font else { return Ok(None) };
+        let score = score.get();
+        let sequence = match &score.midi {
+            Some(file) => py.detach(|| Sequence::from_midi(file))?,
+            None => py.detach(|| Sequence::from_score(&score.score))?,
+        };
+        Ok(Some(Sampled { sequence, font: font.clone() }))
+    };
+    let sampled: Vec<Option<Sampled>> = scores.iter().map(sampled).collect::<Result<_>>().map_err(raise)?;
     let mut parts = Vec::new();
-    for ((score, setup), held) in scores.iter().zip(setups).zip(&mut held) {
+    for (((score, setup), held), sampled) in scores.iter().zip(setups).zip(&mut held).zip(&sampled) {
         let sink = match held {
             None => Sink::Growing([Vec::new(), Vec::new()]),
             Some(array) => {
@@ -67,7 +82,7 @@ pub fn render<'py>(
                 Sink::Sized([left, right])
             }
         };
-        parts.push(Part { score: &score.get().score, setup, sink });
+        parts.push(Part { score: &score.get().score, sampled: sampled.as_ref(), setup, sink });
     }
     play_all(py, &args, exec, &mut parts)?;
     let ends: Vec<Option<Samples<'py>>> = parts.into_iter().map(|part| part.sink.end(py)).collect::<PyResult<_>>()?;
@@ -77,9 +92,16 @@ pub fn render<'py>(
 
 type Samples<'py> = Bound<'py, PyArray2<f32>>;
 
+/// A SoundFont, and what it plays.
+struct Sampled {
+    sequence: Sequence,
+    font: SoundFont,
+}
+
 /// A score, how it is played, and where its samples go.
 struct Part<'a> {
     score: &'a Score,
+    sampled: Option<&'a Sampled>,
     setup: Setup,
     sink: Sink<'a>,
 }
@@ -119,7 +141,9 @@ fn play_all(py: Python<'_>, args: &RenderArgs, exec: &ExecContext, parts: &mut [
             let mut watch = Watch::new();
             let played = args.record(std::slice::from_ref(part), exec).and_then(|mut recordings| {
                 let (queue, recording) = (Some(exec.context.queue()), recordings.pop().map(Arc::new));
-                Player { score: part.score, queue, recording, go_on: &mut || watch.ask() }.play_at(args, part)
+                let (score, sampled) = (part.score, part.sampled);
+                let budget = exec.context.budget();
+                Player { score, sampled, budget, queue, recording, go_on: &mut || watch.ask() }.play_at(args, part)
             });
             watch.settle(played)
         });
@@ -135,7 +159,9 @@ fn play_all(py: Python<'_>, args: &RenderArgs, exec: &ExecContext, parts: &mut [
             let play = || {
                 loop {
                     let Some((part, recording)) = waiting.lock().next() else { return };
-                    let player = Player { score: part.score, queue: None, recording, go_on: &mut || stop.check() };
+                    let (score, sampled) = (part.score, part.sampled);
+                    let budget = exec.context.budget();
+                    let player = Player { score, sampled, budget, queue: None, recording, go_on: &mut || stop.check() };
                     if let Err(error) = player.play_at(args, part) {
                         *failed.lock() = Err(error);
                         waiting.lock().by_ref().for_each(drop);
@@ -158,15 +184,22 @@ impl RenderArgs {
                 Length::Samples((seconds * f64::from(self.rate)).round().max(1.0) as u64)
             }
             Some(seconds) => {
-                return Err(Error::invalid(format!("seconds is {seconds}: more than 0 and at most {MAX_SECONDS}")));
+                return Err(Error::invalid(format!("seconds is {seconds:?}: more than 0 and at most {MAX_SECONDS}")));
             }
         };
         Ok(Setup::new(BusConfig::new(self.rate)).with_length(length))
     }
 
-    /// The voices of all scores, if a GPU renders them; else nothing.
+    /// Renders the voices of all scores, if a GPU renders them; else nothing.
     fn record(&self, parts: &[Part<'_>], exec: &ExecContext) -> Result<Vec<Recording>> {
         let request: DeviceRequest = self.device.parse()?;
+        match (&self.soundfont, request) {
+            (Some(_), DeviceRequest::Cuda(_)) => {
+                return Err(Error::unsupported("a SoundFont is played on the CPU").with_hint("use device=\"cpu\""));
+            }
+            (Some(_), _) => return Ok(Vec::new()),
+            (None, _) => {}
+        }
         if request == DeviceRequest::Cpu {
             return Ok(Vec::new());
         }
@@ -187,6 +220,8 @@ impl RenderArgs {
 
 struct Player<'a> {
     score: &'a Score,
+    sampled: Option<&'a Sampled>,
+    budget: &'a Budget,
     /// Threads of the CPU, which help while a score plays.
     queue: Option<&'a Queue>,
     recording: Option<Arc<Recording>>,
@@ -196,6 +231,14 @@ struct Player<'a> {
 
 impl Player<'_> {
     fn play_at(mut self, args: &RenderArgs, Part { setup, sink, .. }: &mut Part<'_>) -> Result<()> {
+        if let (Some(sampled), Some(_)) = (self.sampled, args.loudness) {
+            // The level is measured first, so it plays twice.
+            let recorded = Recording::sampled(&sampled.sequence, &sampled.font, (*setup, self.budget));
+            self.recording = match recorded {
+                Err(error) if error.kind() == ErrorKind::Memory => None,
+                recorded => Some(Arc::new(recorded?)),
+            };
+        }
         let gain = self.level(*setup, args.loudness)?;
         self.play(setup.with_bus(setup.bus.with_level(gain)), &mut |now| sink.take(now))
     }
@@ -214,9 +257,13 @@ impl Player<'_> {
     }
 
     fn play(&mut self, setup: Setup, take: &mut dyn FnMut([&[f32]; 2]) -> Result<()>) -> Result<()> {
-        let mut performance = match &self.recording {
-            Some(recording) => Performance::recorded(self.score, setup, Arc::clone(recording))?,
-            None => Performance::new(self.score, setup)?,
+        let mut performance = match (self.sampled, &self.recording) {
+            (Some(sampled), Some(recording)) => {
+                Performance::recorded(sampled.sequence.score(), setup, Arc::clone(recording))?
+            }
+            (Some(sampled), None) => Performance::sampled(&sampled.sequence, &sampled.font, setup)?,
+            (None, Some(recording)) => Performance::recorded(self.score, setup, Arc::clone(recording))?,
+            (None, None) => Performance::new(self.score, setup)?,
         };
         while let Some(block) = performance.next_block(self.queue)? {
             take([block.left, block.right])?;

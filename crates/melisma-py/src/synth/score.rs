@@ -1,9 +1,10 @@
 //! Scores: notes, bends and moves of controls.
 
-use melisma::synth::{self, STYLES, Score, Style};
+use melisma::synth::{self, STYLES, Score};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use super::variation::style;
 use crate::error::raise;
 use crate::signal;
 
@@ -11,6 +12,8 @@ use crate::signal;
 #[pyclass(name = "_Score", module = "melisma._melisma", frozen)]
 pub struct PyScore {
     pub score: Score,
+    /// The file that it was read from, for SoundFonts: it has programs and controllers.
+    pub midi: Option<Vec<u8>>,
 }
 
 #[pymethods]
@@ -24,17 +27,23 @@ impl PyScore {
     /// Parses a MIDI file.
     #[staticmethod]
     fn from_midi(py: Python<'_>, file: &[u8]) -> PyResult<Self> {
-        Self::opened(py, || Score::from_midi(file))
+        let read = Self::opened(py, || Score::from_midi(file))?;
+        Ok(Self { midi: Some(file.to_vec()), ..read })
     }
 
-    /// A piece in the style called `preset`.
+    /// Composes a piece in the style called `preset`, changed by keywords.
     #[staticmethod]
-    fn compose_preset(py: Python<'_>, preset: String, seed: u64, seconds: f64) -> PyResult<Self> {
-        let compose = move |_: &_| {
-            let preset = preset.strip_prefix("preset:").unwrap_or(&preset);
-            synth::compose(&Style::named(preset)?, seed, seconds)
-        };
-        Ok(Self { score: signal::alone(py, compose)? })
+    #[pyo3(signature = (preset, seed, seconds, **changes))]
+    fn compose_preset(
+        py: Python<'_>,
+        preset: &str,
+        seed: u64,
+        seconds: f64,
+        changes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let style = style(preset, changes)?;
+        let compose = move |_: &_| synth::compose(&style, seed, seconds);
+        Ok(Self { score: signal::alone(py, compose)?, midi: None })
     }
 
     fn to_json(&self) -> String {
@@ -48,16 +57,16 @@ impl PyScore {
 
 impl PyScore {
     fn opened(py: Python<'_>, make: impl FnOnce() -> melisma::Result<Score> + Send) -> PyResult<Self> {
-        Ok(Self { score: py.detach(make).map_err(raise)? })
+        Ok(Self { score: py.detach(make).map_err(raise)?, midi: None })
     }
 }
 
-/// The presets by name, with what each is.
+/// Returns the presets by name, with what each is.
 #[pyfunction(name = "_styles")]
 pub fn styles(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for style in STYLES {
-        all.set_item(style.name, &*style.about)?;
+        all.set_item(&*style.name, &*style.about)?;
     }
     Ok(all)
 }

@@ -23,7 +23,7 @@ pub struct VoiceArgs {
     device: String,
 }
 
-/// A row [samples] for each pitch and velocity, into `out` if it is given.
+/// Renders a row [samples] for each pitch and velocity, into `out` if it is given.
 #[pyfunction(name = "_voices")]
 pub fn voices<'py>(
     py: Python<'py>,
@@ -56,6 +56,6 @@ impl VoiceArgs {
         if self.seconds > 0.0 && self.seconds <= MAX_SECONDS {
             return Ok((self.seconds * f64::from(self.rate)).round().max(1.0) as usize);
         }
-        Err(Error::invalid(format!("seconds is {}: more than 0 and at most {MAX_SECONDS}", self.seconds)))
+        Err(Error::invalid(format!("seconds is {:?}: more than 0 and at most {MAX_SECONDS}", self.seconds)))
     }
 }

@@ -91,6 +91,10 @@ class Tensors(unittest.TestCase):
         rows = synth.voices(pitches, seconds=0.1)
         self.assertEqual((rows.dtype, rows.shape), (torch.float32, (3, 4_800)))
         numpy.testing.assert_array_equal(rows.sum(dim=0), synth.voices([60, 64, 67], seconds=0.1).sum(axis=0))
+        with self.assertRaisesRegex(ValueError, r"out: .* requires a gradient\n.*out.detach\(\)"):
+            synth.voices(pitches, out=rows.clone().requires_grad_())
+        with torch.no_grad():
+            numpy.testing.assert_array_equal(synth.voices(pitches, out=rows.clone().requires_grad_()), rows)
         tracker = MemoryTracker()
         with tracker.track("torch"):
             ones = torch.ones(25_000_000)

@@ -51,10 +51,19 @@ class Arguments(Case):
         ):
             with self.assertRaisesRegex(ValueError, text):
                 jobs_on_ray.build(self.wavs, self.path("out.h5"), **wrong)
+        with self.assertRaisesRegex(ValueError, "`npy`"):
+            jobs_on_ray.build(self.wavs, self.path("rows.npy"))
         with self.assertRaisesRegex(ValueError, "`jsonl`"):
             jobs_on_ray.build(self.wavs, self.path("out.jsonl"))
         with self.assertRaisesRegex(ValueError, "count is 0"):
             jobs_on_ray.clips("focus", self.path("clips"), 0)
+        for wrong, text in (
+            ({"output": "out.txt"}, "unknown kind of output `.txt`"), ({"speed": 2.0}, "tokens have no speed"),
+            ({"seed": -1}, "seed is -1"), ({"shards": 0}, "shards is 0"),
+        ):
+            given = {"texts": self.path("list.jsonl"), "output": self.path("out.h5"), "voice_model": self.path("voice")}
+            with self.assertRaisesRegex(ValueError, text):
+                jobs_on_ray.speak(**(given | wrong))
 
     def test_old_spellings(self):
         for text, feature, old in (

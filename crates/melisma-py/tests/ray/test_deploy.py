@@ -73,7 +73,7 @@ class Jobs(unittest.TestCase):
             os.remove(packed)
 
     def test_slurm(self):
-        for name, (variables, made, expected) in self.orders().items():
+        for name, (variables, output, expected) in self.orders().items():
             script = os.path.join(DEPLOY, "slurm", f"{name}.sbatch")
             with open(script, encoding="utf-8") as file:
                 text = file.read()
@@ -87,15 +87,15 @@ class Jobs(unittest.TestCase):
             if "OUTPUT" in variables and name != "clips":
                 merge = ["/bin/sh", os.path.join(DEPLOY, "slurm", "merge.sbatch")]
                 # As if an earlier merge had been killed.
-                for path in (made, f"{made}.shards/merging"):
+                for path in (output, f"{output}.shards/merging"):
                     shutil.copy(os.path.join(self.folder, "wavs/000.wav"), path)
                 self.run_script(merge, variables)
                 self.run_script(merge, variables)
-                self.assertFalse(glob.glob(f"{made}.shards") + glob.glob(f"{made}.merged"))
-            if made is None:
+                self.assertFalse(glob.glob(f"{output}.shards") + glob.glob(f"{output}.merged"))
+            if output is None:
                 self.check_packed()
             else:
-                self.assertEqual(digest(made), digest(expected), name)
+                self.assertEqual(digest(output), digest(expected), name)
 
     def test_folders_of_npy_files_and_lines(self):
         script, merge = (os.path.join(DEPLOY, "slurm", f"{name}.sbatch") for name in ("dataset", "merge"))
@@ -109,9 +109,19 @@ class Jobs(unittest.TestCase):
         lines = variables | array | {"OUTPUT": self.path("rows.jsonl")}
         ran = subprocess.run(["/bin/sh", script], env=self.environment(**lines), capture_output=True, text=True, check=False)
         self.assertEqual((ran.returncode, "cannot be merged" in ran.stderr), (2, True))
+        # Those of tokens can.
+        options = "--format orpheus --drop-repeats"
+        variables = {"INPUT": self.path("wavs"), "OUTPUT": self.path("tokens.jsonl"), "OPTIONS": options}
+        for index in (1, 2):
+            array = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_ARRAY_TASK_COUNT": "2"}
+            self.run_script(["/bin/sh", os.path.join(DEPLOY, "slurm", "tokens.sbatch")], variables | array)
+        self.run_script(["/bin/sh", merge], variables)
+        self.melisma("encode", self.path("wavs"), "-o", self.path("whole.jsonl"), *options.split())
+        self.assertEqual(digest(self.path("tokens.jsonl")), digest(self.path("whole.jsonl")))
+        self.melisma("dataset", "verify", self.path("tokens.jsonl"))
 
     def test_kubernetes(self):
-        for name, (variables, made, expected) in self.orders().items():
+        for name, (variables, output, expected) in self.orders().items():
             job = self.job(name)
             self.assertEqual((job["spec"]["completionMode"], job["spec"]["completions"]), ("Indexed", job["spec"]["parallelism"]))
             [container] = job["spec"]["template"]["spec"]["containers"]
@@ -123,11 +133,11 @@ class Jobs(unittest.TestCase):
                 self.run_script(container["command"] + container["args"], variables | array)
             if "OUTPUT" in variables and name != "clips":
                 [container] = self.job("merge")["spec"]["template"]["spec"]["containers"]
-                self.run_script(container["command"] + container["args"], {"OUTPUT": made})
-            if made is None:
+                self.run_script(container["command"] + container["args"], {"OUTPUT": output})
+            if output is None:
                 self.check_packed()
             else:
-                self.assertEqual(digest(made), digest(expected), name)
+                self.assertEqual(digest(output), digest(expected), name)
 
     def job(self, name):
         with open(os.path.join(DEPLOY, "kubernetes", f"{name}.yaml"), encoding="utf-8") as file:

@@ -6,7 +6,7 @@ use std::time::Instant;
 use melisma::Result;
 use melisma::snac::{Codes, EncodeEngine, Engine, Noise, StreamId};
 
-use crate::metrics::{Metrics, Stage};
+use crate::metrics::{Metrics, Stage, Stages};
 
 /// One stream's part of a step.
 pub type Input<F> = (StreamId, Vec<F>);
@@ -36,13 +36,13 @@ pub trait StepEngine: Debug + Send + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn step(&mut self, input: &[Input<Self::Frame>], metrics: &Metrics) -> Result<Vec<Self::Content>>;
+    fn step(&mut self, input: &[Input<Self::Frame>], stages: &mut Stages<'_>) -> Result<Vec<Self::Content>>;
 
     /// Ends some streams and returns the rest of each.
     ///
     /// # Errors
     /// The device fails.
-    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Self::Content>>;
+    fn finish_each(&mut self, streams: &[StreamId], stages: &mut Stages<'_>) -> Result<Vec<Self::Content>>;
 
     /// Returns whether nothing became final.
     fn is_empty(content: &Self::Content) -> bool;
@@ -65,7 +65,7 @@ impl StepEngine for Engine {
         Self::close(self, stream)
     }
 
-    fn step(&mut self, input: &[Input<Codes>], metrics: &Metrics) -> Result<Vec<Vec<f32>>> {
+    fn step(&mut self, input: &[Input<Codes>], stages: &mut Stages<'_>) -> Result<Vec<Vec<f32>>> {
         let populating = Instant::now();
         let mut rows = Vec::with_capacity(input.len());
         for (stream, frames) in input {
@@ -76,20 +76,20 @@ impl StepEngine for Engine {
         }
         let rows: Vec<_> = rows.iter().map(|(stream, codes)| (*stream, codes.frames())).collect();
         let decoding = Instant::now();
-        metrics.stage(Stage::Population, decoding - populating);
-        metrics.batch(rows.len());
+        stages.add(Stage::Population, decoding - populating);
+        stages.metrics.batch(rows.len());
         let samples = Self::step(self, &rows)?;
         let copying = Instant::now();
-        metrics.stage(Stage::Decode, copying - decoding);
+        stages.add(Stage::Decode, copying - decoding);
         let blocks = (0..rows.len()).map(|row| samples.of(row).to_vec()).collect();
-        metrics.stage(Stage::Copy, copying.elapsed());
+        stages.add(Stage::Copy, copying.elapsed());
         Ok(blocks)
     }
 
-    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Vec<f32>>> {
+    fn finish_each(&mut self, streams: &[StreamId], stages: &mut Stages<'_>) -> Result<Vec<Vec<f32>>> {
         let start = Instant::now();
         let samples = Self::finish_each(self, streams)?;
-        metrics.stage(Stage::Decode, start.elapsed());
+        stages.add(Stage::Decode, start.elapsed());
         Ok(samples)
     }
 
@@ -116,20 +116,20 @@ impl StepEngine for EncodeEngine {
         Self::close(self, stream)
     }
 
-    fn step(&mut self, input: &[Input<Vec<f32>>], metrics: &Metrics) -> Result<Vec<Codes>> {
+    fn step(&mut self, input: &[Input<Vec<f32>>], stages: &mut Stages<'_>) -> Result<Vec<Codes>> {
         let start = Instant::now();
         let rows: Vec<(StreamId, Vec<f32>)> = input.iter().map(|(stream, frames)| (*stream, frames.concat())).collect();
         let rows: Vec<(StreamId, &[f32])> = rows.iter().map(|(stream, samples)| (*stream, &samples[..])).collect();
         let encoded = Self::step(self, &rows)?;
         let codes = (0..rows.len()).map(|row| Codes::from(encoded.of(row))).collect();
-        metrics.stage(Stage::Encode, start.elapsed());
+        stages.add(Stage::Encode, start.elapsed());
         Ok(codes)
     }
 
-    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Codes>> {
+    fn finish_each(&mut self, streams: &[StreamId], stages: &mut Stages<'_>) -> Result<Vec<Codes>> {
         let start = Instant::now();
         let codes = streams.iter().map(|stream| self.finish(*stream)).collect::<Result<_>>()?;
-        metrics.stage(Stage::Encode, start.elapsed());
+        stages.add(Stage::Encode, start.elapsed());
         Ok(codes)
     }
 
@@ -137,6 +137,6 @@ impl StepEngine for EncodeEngine {
         codes.n_frames() == 0
     }
 
-    /// Codes are not played: their pace shares the engine fairly among clips, but they have no deadline.
+    /// Ignores a missed deadline: codes are not played, so their pace only shares the engine fairly among clips.
     fn missed(_: &Metrics, _: u64) {}
 }

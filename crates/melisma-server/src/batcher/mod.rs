@@ -11,12 +11,14 @@
 
 mod capacity;
 mod engine;
+mod idle;
 mod schedule;
 mod stream;
 mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,10 +30,13 @@ use melisma::snac::{Engine, EngineOptions, Model};
 use melisma::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::admission::{Admission, Permit};
+use crate::log::{Level, Log};
 use crate::metrics::Metrics;
-pub use capacity::{Capacity, period};
+use crate::queue::{Slot, SlotQueue};
+use capacity::Rounds;
+pub use capacity::{Cache as CapacityCache, Capacity, CapacityReport, Measurement, Source, period};
 pub use engine::StepEngine;
+use idle::Idle;
 pub use schedule::{Account, Due, Key, Row, Schedule, Step};
 pub use stream::{Block, Input, Output};
 
@@ -45,8 +50,6 @@ const OUTPUT_BLOCKS: usize = 8;
 pub struct Batcher<E: StepEngine = Engine> {
     shared: Arc<Shared<E>>,
     thread: Option<JoinHandle<()>>,
-    admission: Admission,
-    capacity: Capacity,
 }
 
 /// Where a decoding batcher runs.
@@ -58,10 +61,26 @@ pub struct Setup<'a> {
     pub budget: &'a Budget,
     /// Size and precision of its engine.
     pub options: EngineOptions,
-    /// Capacity of the device; measured if `None`.
-    pub capacity: Option<Capacity>,
+    /// How many streams it admits.
+    pub sizing: Sizing,
     /// Where it reports times.
     pub metrics: Arc<Metrics>,
+    /// Where it tells of steps and of changes of its capacity.
+    pub log: Log,
+}
+
+/// How many streams a batcher admits.
+#[derive(Debug)]
+pub enum Sizing {
+    /// As many as the user says.
+    Given(Capacity),
+    /// All that the engine has slots for, in steps of the measured size.
+    Pinned,
+    /// As many as the device keeps up with. It is measured at the start, and again when it is idle.
+    Measured {
+        /// Where it is cached.
+        cache: Option<CapacityCache>,
+    },
 }
 
 /// State shared by the batcher's thread and its clients.
@@ -71,6 +90,11 @@ struct Shared<E: StepEngine> {
     work: Condvar,
     start: Instant,
     metrics: Arc<Metrics>,
+    log: Log,
+    slots: SlotQueue,
+    capacity: Mutex<CapacityReport>,
+    /// Whether the device failed and has done nothing since.
+    is_lost: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -95,8 +119,8 @@ struct Frame<F> {
 /// The channel to one client.
 #[derive(Debug)]
 struct ClientChannel<C> {
-    /// The first field, so that the permit is released before the client sees the end.
-    _permit: Permit,
+    /// The first field, so that the slot is free before the client sees the end.
+    _slot: Slot,
     blocks: mpsc::Sender<Block<C>>,
     /// One permit for each frame that may still wait.
     room: Arc<Semaphore>,
@@ -113,13 +137,27 @@ impl Batcher {
     /// # Errors
     /// Those of [`Engine::new`]; the device fails.
     pub fn start(model: &Model, setup: Setup<'_>) -> Result<Self> {
-        let Setup { queue, budget, options, capacity, metrics } = setup;
+        let Setup { queue, budget, options, sizing, metrics, log } = setup;
         let mut engine = Engine::new(model, queue, budget, options)?;
-        let capacity = match capacity {
-            Some(capacity) => capacity,
-            None => Capacity::measure(&mut engine, model.config(), options.max_streams)?,
+        let period = period(model.config());
+        let mut rounds = Rounds::new(&engine, model.config(), options.max_streams)?;
+        let (report, idle) = match sizing {
+            Sizing::Given(capacity) => (CapacityReport::pinned(capacity), None),
+            Sizing::Pinned => {
+                let measured = rounds.measure(&mut engine)?;
+                let capacity = Capacity { streams: options.max_streams, ..measured.capacity };
+                (CapacityReport { measured: Some(measured), ..CapacityReport::pinned(capacity) }, None)
+            }
+            Sizing::Measured { cache } => {
+                let measured = rounds.measure(&mut engine)?;
+                let (report, note) = cache.as_ref().map_or((measured.into(), None), |cache| cache.settle(measured));
+                if let Some(note) = note {
+                    log.line(Level::Info, &note);
+                }
+                (report, Some(Idle::of(rounds, cache, log.clone())))
+            }
         };
-        Self::over(engine, period(model.config()), capacity, metrics)
+        Self::begin(engine, period, (report, idle), (metrics, log))
     }
 }
 
@@ -129,6 +167,15 @@ impl<E: StepEngine> Batcher<E> {
     /// # Errors
     /// The thread cannot be started.
     pub fn over(engine: E, period: Duration, capacity: Capacity, metrics: Arc<Metrics>) -> Result<Self> {
+        Self::begin(engine, period, (CapacityReport::pinned(capacity), None), (metrics, Log::default()))
+    }
+
+    fn begin(
+        engine: E,
+        period: Duration,
+        (report, idle): (CapacityReport, Option<Idle<E>>),
+        (metrics, log): (Arc<Metrics>, Log),
+    ) -> Result<Self> {
         let state = State {
             schedule: Schedule::new(period),
             channels: BTreeMap::new(),
@@ -137,16 +184,28 @@ impl<E: StepEngine> Batcher<E> {
             n_opened: 0,
             is_stopping: false,
         };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), start: Instant::now(), metrics });
-        let worker = worker::Worker::new(Arc::clone(&shared), engine, capacity);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            start: Instant::now(),
+            metrics,
+            log,
+            slots: SlotQueue::new(report.capacity.streams),
+            capacity: Mutex::new(report),
+            is_lost: AtomicBool::new(false),
+        });
+        let worker = worker::Worker::new(Arc::clone(&shared), engine, idle);
         let thread = thread::start("batcher", move || worker.run())?;
-        Ok(Self { shared, thread: Some(thread), admission: Admission::new(capacity.streams), capacity })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Opens a stream, or returns `None` if the device is fully used. Never waits.
     pub fn open(&self, start: E::Start) -> Option<(Input<E>, Output<E>)> {
-        let permit = self.admission.try_acquire()?;
+        self.open_in(self.shared.slots.try_acquire()?, start)
+    }
+
+    /// Opens a stream in a slot of [`Batcher::slots`], or returns `None` if the batcher is stopping.
+    pub fn open_in(&self, slot: Slot, start: E::Start) -> Option<(Input<E>, Output<E>)> {
         let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
         let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
         let key = {
@@ -158,24 +217,28 @@ impl<E: StepEngine> Batcher<E> {
             state.n_opened += 1;
             state.opening.push((key, start));
             state.schedule.open(key);
-            let channel =
-                ClientChannel { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _permit: permit };
+            let channel = ClientChannel { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _slot: slot };
             state.channels.insert(key, channel);
             key
         };
         self.shared.work.notify_one();
-        let input = Input::new(Arc::clone(&self.shared), key, room);
+        let input = Input::new(Arc::clone(&self.shared), key, room, Arc::clone(&failure));
         Some((input, Output::new(Arc::clone(&self.shared), key, received, failure)))
     }
 
-    /// Limits the number of streams.
-    pub fn admission(&self) -> &Admission {
-        &self.admission
+    /// Returns what limits the number of streams.
+    pub fn slots(&self) -> &SlotQueue {
+        &self.shared.slots
     }
 
-    /// Returns the capacity of the device.
-    pub fn capacity(&self) -> Capacity {
-        self.capacity
+    /// Returns the capacity of the device, and where it comes from.
+    pub fn capacity(&self) -> CapacityReport {
+        *self.shared.capacity.lock()
+    }
+
+    /// Returns whether the device failed and has done nothing since.
+    pub fn is_lost(&self) -> bool {
+        self.shared.is_lost.load(Relaxed)
     }
 
     /// Returns the frames that wait for their step.
@@ -207,6 +270,11 @@ impl<E: StepEngine> Shared<E> {
 }
 
 impl<E: StepEngine> State<E> {
+    /// Returns whether no stream is open or about to open, and the batcher goes on.
+    fn has_no_work(&self) -> bool {
+        self.channels.is_empty() && self.closing.is_empty() && !self.is_stopping
+    }
+
     /// Ends a stream early; the engine's slot is freed before the next step.
     fn abandon(&mut self, key: Key) {
         if self.channels.contains_key(&key) {

@@ -70,7 +70,7 @@ struct StreamQueue<T> {
 }
 
 impl<T> StreamQueue<T> {
-    /// When the stream's next step is due, if it can take one.
+    /// Returns when the stream's next step is due, if it can take one.
     fn due(&self) -> Option<Duration> {
         let next = self.waiting.front().map(|due| due.at).or(self.end);
         next.filter(|_| !self.is_blocked)

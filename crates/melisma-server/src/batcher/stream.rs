@@ -15,6 +15,7 @@ pub struct Input<E: StepEngine = Engine> {
     shared: Arc<Shared<E>>,
     key: Key,
     room: Arc<Semaphore>,
+    failure: Failure,
     is_finished: bool,
 }
 
@@ -39,8 +40,8 @@ pub struct Block<C = Vec<f32>> {
 }
 
 impl<E: StepEngine> Input<E> {
-    pub(super) fn new(shared: Arc<Shared<E>>, key: Key, room: Arc<Semaphore>) -> Self {
-        Self { shared, key, room, is_finished: false }
+    pub(super) fn new(shared: Arc<Shared<E>>, key: Key, room: Arc<Semaphore>, failure: Failure) -> Self {
+        Self { shared, key, room, failure, is_finished: false }
     }
 
     /// Pushes frames, one after the other; waits while too many of this stream's frames wait.
@@ -49,7 +50,7 @@ impl<E: StepEngine> Input<E> {
     /// The stream has ended: its blocks are no longer received, or the device failed.
     pub async fn push(&self, frames: Vec<E::Frame>) -> Result<()> {
         for content in frames {
-            let permit = self.room.acquire().await.map_err(|_| gone())?;
+            let permit = self.room.acquire().await.map_err(|_| self.reason())?;
             // The batcher returns it when it takes the frame.
             permit.forget();
             let arrived = Instant::now();
@@ -60,6 +61,12 @@ impl<E: StepEngine> Input<E> {
             self.shared.work.notify_one();
         }
         Ok(())
+    }
+
+    /// Returns why the stream takes no more frames; the output gets the same reason.
+    fn reason(&self) -> Error {
+        let failure = self.failure.lock();
+        failure.as_ref().map_or_else(|| Error::new(ErrorKind::Io, "the stream has ended"), copy)
     }
 
     /// Marks the end of the frames.
@@ -96,8 +103,7 @@ impl<E: StepEngine> Output<E> {
     /// The device failed, or the server ended the stream.
     pub async fn next(&mut self) -> Result<Option<Block<E::Content>>> {
         let Some(block) = self.blocks.recv().await else {
-            let failure = self.failure.lock().take();
-            return failure.map_or(Ok(None), Err);
+            return self.failure.lock().as_ref().map_or(Ok(None), |failure| Err(copy(failure)));
         };
         self.shared.state.lock().schedule.unblock(self.key);
         self.shared.work.notify_one();
@@ -112,6 +118,7 @@ impl<E: StepEngine> Drop for Output<E> {
     }
 }
 
-fn gone() -> Error {
-    Error::new(ErrorKind::Io, "the stream has ended")
+/// Returns the reason for the other half of the stream.
+fn copy(failure: &Error) -> Error {
+    Error::new(failure.kind(), failure.to_string())
 }

@@ -16,8 +16,9 @@ fn batcher(max_streams: usize) -> Batcher {
         queue: &queue,
         budget: &budget,
         options: EngineOptions::new(max_streams),
-        capacity: Some(Capacity { streams: max_streams, step_frames: 8 }),
+        sizing: Sizing::Given(Capacity { streams: max_streams, step_frames: 8 }),
         metrics: Arc::default(),
+        log: Log::default(),
     };
     Batcher::start(&MODEL, setup).unwrap()
 }
@@ -58,7 +59,7 @@ async fn receive(mut output: Output) -> Result<Vec<f32>> {
 fn streams_that_share_steps_have_the_samples_they_have_alone() {
     let batcher = batcher(4);
     runtime().block_on(async {
-        let jobs: Vec<_> = (0..batcher.capacity().streams as i32)
+        let jobs: Vec<_> = (0..batcher.capacity().capacity.streams as i32)
             .map(|seed| {
                 let (codes, noise) = (codes(seed, 3 + 5 * seed as usize), Noise::Seed(seed as u64));
                 let (input, output) = batcher.open(noise.clone()).unwrap();
@@ -80,19 +81,19 @@ fn streams_that_share_steps_have_the_samples_they_have_alone() {
     });
     let Account { pushed, taken, discarded } = batcher.account();
     assert_eq!((pushed, discarded), (taken, 0));
-    assert_eq!(batcher.admission().in_use(), 0);
+    assert_eq!(batcher.slots().in_use(), 0);
 }
 
 #[test]
 fn a_full_batcher_refuses_and_a_client_that_leaves_makes_room() {
     let batcher = batcher(2);
-    let limit = batcher.capacity().streams;
+    let limit = batcher.slots().limit();
     let mut open: Vec<_> = (0..limit).map(|_| batcher.open(Noise::Off).unwrap()).collect();
     assert!(batcher.open(Noise::Off).is_none());
     let (_input, output) = open.pop().unwrap();
     drop(output);
     let waiting = Instant::now();
-    while batcher.admission().in_use() == limit {
+    while batcher.slots().in_use() == limit {
         assert!(waiting.elapsed() < Duration::from_secs(60), "the place was not freed");
         std::thread::yield_now();
     }
@@ -118,7 +119,7 @@ fn a_client_that_leaves_has_no_place_when_the_next_frame_is_decoded() {
             let left = Instant::now();
             input.push(vec![frame]).await.unwrap();
             while output.next().await.unwrap().unwrap().arrived < left {}
-            assert_eq!(batcher.admission().in_use(), 1, "after frame {number}");
+            assert_eq!(batcher.slots().in_use(), 1, "after frame {number}");
         }
     });
 }
@@ -145,12 +146,14 @@ fn a_step_of_several_frames_makes_room_for_as_many() {
     runtime().block_on(async {
         // What arrives meanwhile is taken together.
         batcher.shared.state.lock().schedule.block(0);
+        batcher.shared.is_lost.store(true, Relaxed);
         input.push(frames(codes(1, 5).frames())).await.unwrap();
         assert_eq!(room.available_permits(), INPUT_FRAMES - 5);
         batcher.shared.state.lock().schedule.unblock(0);
         input.finish();
         receive(output).await.unwrap();
     });
+    assert!(!batcher.is_lost());
     assert_eq!(room.available_permits(), INPUT_FRAMES);
 }
 
@@ -168,8 +171,49 @@ fn the_device_is_measured_before_it_serves() {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
     let mut engine = Engine::new(&MODEL, &queue, &budget, EngineOptions::new(4)).unwrap();
-    let Capacity { streams, step_frames } = Capacity::measure(&mut engine, MODEL.config(), 4).unwrap();
+    let mut rounds = Rounds::new(&engine, MODEL.config(), 4).unwrap();
+    let Capacity { streams, step_frames } = rounds.measure(&mut engine).unwrap().capacity;
     assert!((1..=4).contains(&streams) && (1..=engine.max_frames()).contains(&step_frames));
+    // A client that comes ends the measurement.
+    let n_left = std::cell::Cell::new(7);
+    let is_idle = || n_left.replace(n_left.get() - 1) > 0;
+    assert_eq!(rounds.measure_while(&mut engine, &is_idle).unwrap(), None);
     // All measured streams have left their slots.
     assert!((0..4).all(|_| engine.open(Noise::Off).is_ok()));
+}
+
+#[test]
+fn an_idle_device_is_measured_again_and_a_busy_one_is_not() {
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    let engine = Engine::new(&MODEL, &queue, &budget, EngineOptions::new(4)).unwrap();
+    let report = |streams| CapacityReport::pinned(Capacity { streams, step_frames: 4 });
+    let n_measured = Arc::new(Mutex::new(0));
+    let measured = Arc::clone(&n_measured);
+    let measure = move |_: &mut Engine, current: CapacityReport, is_idle: &dyn Fn() -> bool| {
+        assert!(is_idle());
+        *measured.lock() += 1;
+        Ok(Some(report(current.capacity.streams + 1)))
+    };
+    let idle = Some(Idle::new(Box::new(measure), Duration::ZERO, Duration::from_millis(1)));
+    let told = (Arc::default(), Log::default());
+    let batcher = Batcher::begin(engine, period(MODEL.config()), (report(1), idle), told).unwrap();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let waiting = Instant::now();
+        while !is_so() {
+            assert!(waiting.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+            std::thread::yield_now();
+        }
+    };
+    let held = batcher.open(Noise::Off).unwrap();
+    until("the stream is open", &|| batcher.shared.state.lock().opening.is_empty());
+    let before = *n_measured.lock();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(*n_measured.lock(), before, "a stream is open");
+    batcher.shared.is_lost.store(true, Relaxed);
+    drop(held);
+    until("the device works again", &|| !batcher.is_lost());
+    until("the idle device is measured", &|| *n_measured.lock() > before);
+    until("the result is in effect", &|| batcher.slots().limit() > 1 + before);
+    assert_eq!(batcher.capacity().capacity.streams, batcher.slots().limit());
 }

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use melisma::snac::StreamId;
-use melisma::{Error, Result};
+use melisma::{Error, ErrorKind, Result};
 
-use super::{Block, Capacity, Due, Frame, Key, Row, Shared, State, Step, StepEngine};
+use super::idle::Idle;
+use super::{Block, Due, Frame, Key, Row, Shared, State, Step, StepEngine};
+use crate::metrics::Stages;
 
 pub(super) struct Worker<E: StepEngine> {
     shared: Arc<Shared<E>>,
     engine: E,
-    capacity: Capacity,
+    /// Frames of a step at most.
+    step_frames: usize,
+    idle: Option<Idle<E>>,
     /// The engine's name of each stream, and when its newest frame arrived.
     streams: BTreeMap<Key, OpenStream>,
 }
@@ -28,11 +33,14 @@ struct Turn<E: StepEngine> {
     closing: Vec<Key>,
     opening: Vec<(Key, E::Start)>,
     step: Option<Step<Frame<E::Frame>>>,
+    /// Whether to measure the capacity, because there is nothing else to do.
+    is_idle: bool,
 }
 
 impl<E: StepEngine> Worker<E> {
-    pub(super) fn new(shared: Arc<Shared<E>>, engine: E, capacity: Capacity) -> Self {
-        Self { shared, engine, capacity, streams: BTreeMap::new() }
+    pub(super) fn new(shared: Arc<Shared<E>>, engine: E, idle: Option<Idle<E>>) -> Self {
+        let step_frames = shared.capacity.lock().capacity.step_frames;
+        Self { shared, engine, step_frames, idle, streams: BTreeMap::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -55,24 +63,53 @@ impl<E: StepEngine> Worker<E> {
                         self.fail(&keys, &error);
                     }
                 }
+                None if turn.is_idle => self.measure(),
                 None => {}
             }
         }
     }
 
+    /// Measures the capacity again, until a client comes.
+    fn measure(&mut self) {
+        let Self { shared, engine, step_frames, idle: Some(idle), .. } = self else { return };
+        let current = *shared.capacity.lock();
+        let is_idle = || shared.metrics.open_streams() == 0 && shared.state.lock().has_no_work();
+        // A device that fails is left to the next stream, which reports it.
+        let Ok(found) = idle.measure(engine, current, &is_idle) else { return };
+        shared.is_lost.store(false, Relaxed);
+        if let Some(found) = found {
+            *step_frames = found.capacity.step_frames;
+            *shared.capacity.lock() = found;
+            shared.slots.set_limit(found.capacity.streams);
+        }
+    }
+
     /// Waits for something to do; `None` when the batcher is dropped.
     fn wait(&self) -> Option<Turn<E>> {
+        let mut quiet_since = Instant::now();
         let mut state = self.shared.state.lock();
         loop {
             if state.is_stopping {
                 return None;
             }
             let (closing, opening) = (std::mem::take(&mut state.closing), std::mem::take(&mut state.opening));
-            let step = state.schedule.next(self.capacity.step_frames);
+            let step = state.schedule.next(self.step_frames);
             if step.is_some() || !closing.is_empty() || !opening.is_empty() {
-                return Some(Turn { closing, opening, step });
+                return Some(Turn { closing, opening, step, is_idle: false });
             }
-            state = self.shared.work.wait(state);
+            let Some(idle) = self.idle.as_ref().filter(|_| state.channels.is_empty()) else {
+                state = self.shared.work.wait(state);
+                continue;
+            };
+            // Music and clips need the machine too.
+            if self.shared.metrics.open_streams() > 0 {
+                quiet_since = Instant::now();
+            }
+            let left = idle.due(quiet_since).saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Some(Turn { closing, opening, step, is_idle: true });
+            }
+            state = self.shared.work.wait_timeout_while(state, left, |state| state.has_no_work()).0;
         }
     }
 
@@ -84,7 +121,7 @@ impl<E: StepEngine> Worker<E> {
         Ok(())
     }
 
-    /// Frees the slot of the engine first and the permit after it.
+    /// Frees the engine's slot first and the queue's after it.
     fn close(&mut self, key: Key) {
         if let Some(live) = self.streams.remove(&key) {
             // It fails only for a stream that has ended, whose slot is free already.
@@ -97,6 +134,9 @@ impl<E: StepEngine> Worker<E> {
     }
 
     fn fail(&mut self, keys: &[Key], error: &Error) {
+        if error.kind() == ErrorKind::Device {
+            self.shared.is_lost.store(true, Relaxed);
+        }
         for &key in keys {
             if let Some(channel) = self.shared.state.lock().channels.get(&key) {
                 let failure = Error::new(error.kind(), error.to_string());
@@ -120,7 +160,10 @@ impl<E: StepEngine> Worker<E> {
             return Ok(());
         }
         let metrics = &self.shared.metrics;
-        let contents = self.engine.step(&input, metrics)?;
+        let mut stages = Stages::new(metrics);
+        let contents = self.engine.step(&input, &mut stages)?;
+        self.shared.is_lost.store(false, Relaxed);
+        stages.tell(&self.shared.log, [input.len(), dues.iter().map(|(_, dues)| dues.len()).sum()]);
         let now = self.shared.now();
         let mut state = self.shared.state.lock();
         for ((key, dues), content) in dues.into_iter().zip(contents) {
@@ -139,7 +182,7 @@ impl<E: StepEngine> Worker<E> {
         let ending = keys.iter().filter_map(|key| self.streams.get(key).map(|live| (*key, *live)));
         let ending: Vec<(Key, OpenStream)> = ending.collect();
         let ids: Vec<StreamId> = ending.iter().map(|(_, live)| live.id).collect();
-        let contents = self.engine.finish_each(&ids, &self.shared.metrics)?;
+        let contents = self.engine.finish_each(&ids, &mut Stages::new(&self.shared.metrics))?;
         for ((key, OpenStream { arrived, .. }), content) in ending.into_iter().zip(contents) {
             self.streams.remove(&key);
             deliver(&mut self.shared.state.lock(), key, Block { content, arrived, is_last: true });

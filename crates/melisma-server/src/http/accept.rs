@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -39,6 +40,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 pub struct Connection {
     /// The server's address, as the client sees it.
     pub local: SocketAddr,
+    /// The address of the client.
+    pub client: IpAddr,
     /// Counts the connection against the limit until it is dropped.
     pub permit: Arc<Permit>,
 }
@@ -50,8 +53,10 @@ pub struct AcceptOptions {
     pub admission: Admission,
     /// Time limits of each connection.
     pub timeouts: ConnectionTimeouts,
-    /// Becomes true when no further request is accepted.
+    /// Becomes true when no further connection is accepted.
     pub stop: watch::Receiver<bool>,
+    /// Becomes true when connections end after their current request.
+    pub drain: watch::Receiver<bool>,
     /// Answers clients whose bytes are not a valid request.
     pub refuse: RefusalResponder,
 }
@@ -66,18 +71,19 @@ pub async fn accept<F>(
 {
     let refusals = Admission::new(MAX_REFUSED);
     loop {
-        let socket = match race(stopped(&mut options.stop), listener.accept()).await {
+        let (socket, client) = match race(stopped(&mut options.stop), listener.accept()).await {
             First::A(()) => return,
-            First::B(Ok((socket, _))) => socket,
+            First::B(Ok((socket, client))) => (socket, client.ip()),
             First::B(Err(_)) => {
                 sleep(ACCEPT_RETRY).await;
                 continue;
             }
         };
+        let options = AcceptOptions { refuse: options.refuse.to(client), ..options.clone() };
         match (options.admission.try_acquire(), socket.local_addr()) {
             (Some(permit), Ok(local)) => {
-                let connection = Connection { local, permit: Arc::new(permit) };
-                tokio::spawn(serve(socket, connection, options.clone(), answer.clone()));
+                let connection = Connection { local, client, permit: Arc::new(permit) };
+                tokio::spawn(serve(socket, connection, options, answer.clone()));
             }
             (None, Ok(_)) => refuse(socket, &options, refusals.try_acquire()),
             (_, Err(_)) => {}
@@ -92,7 +98,7 @@ async fn serve<F: Future<Output = Reply>>(
     options: AcceptOptions,
     answer: impl Fn(Request<Incoming>, Connection) -> F,
 ) {
-    let AcceptOptions { timeouts, mut stop, refuse, .. } = options;
+    let AcceptOptions { timeouts, stop, mut drain, refuse, .. } = options;
     // It only costs latency.
     let _ = socket.set_nodelay(true);
     let socket = Socket::new(socket, timeouts.idle, refuse.clone(), Arc::clone(&connection.permit));
@@ -101,10 +107,13 @@ async fn serve<F: Future<Output = Reply>>(
         progress.request_arrived(request.version());
         let answered = answer(request, connection.clone());
         async {
-            let reply = answered.await;
+            let mut reply = answered.await;
             progress.response_begins();
             if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
                 state.gate().open();
+            } else if *stop.borrow() {
+                // The client's next request belongs to another server at the same socket.
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(reply)
         }
@@ -116,7 +125,7 @@ async fn serve<F: Future<Output = Reply>>(
     let probe = DisconnectProbe { state: Arc::clone(&state), progress: &progress, timeouts };
     let mut disconnected = pin!(probe.disconnected());
     let mut serving = Box::pin(builder.serve_connection(TokioIo::new(socket), service).with_upgrades());
-    let served = race(race(serving.as_mut(), disconnected.as_mut()), stopped(&mut stop));
+    let served = race(race(serving.as_mut(), disconnected.as_mut()), stopped(&mut drain));
     let ended = match timeout(timeouts.total, served).await {
         Ok(First::A(ended)) => Ok(ended),
         Ok(First::B(())) => {
@@ -139,7 +148,7 @@ async fn serve<F: Future<Output = Reply>>(
 }
 
 /// Waits until `stop` is true or its sender is dropped.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

@@ -1,6 +1,8 @@
 //! Bodies of answers, whole or while they are made.
 
+use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,6 +29,17 @@ pub enum Body {
     Stream(mpsc::Receiver<Piece>),
     /// No further piece comes; the connection ends when the time is over.
     Cut(Pin<Box<Sleep>>),
+    /// Another body, whose progress somebody follows.
+    Watched(Box<Body>, Arc<dyn Watcher>),
+}
+
+/// Follows the progress of an answer. It is dropped with the body.
+pub trait Watcher: Debug + Send + Sync {
+    /// Counts bytes that leave.
+    fn sent(&self, n_bytes: usize);
+
+    /// Notes that the last part leaves, which a body that is cut off does not have.
+    fn ended(&self);
 }
 
 /// A part of a streamed body.
@@ -71,6 +84,24 @@ impl Body {
     pub fn stream(stall_timeout: Duration) -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(PIECES);
         (BodySender { sender, stall_timeout }, Self::Stream(receiver))
+    }
+
+    /// Returns the bytes of a body that is whole; a stream has none yet.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes.unwrap_or_default(),
+            Self::Watched(body, watcher) => {
+                let bytes = body.into_bytes();
+                watcher.sent(bytes.len());
+                bytes
+            }
+            Self::Stream(_) | Self::Cut(_) => Bytes::new(),
+        }
+    }
+
+    /// Lets somebody follow its progress.
+    pub fn watched(self, watcher: Arc<dyn Watcher>) -> Self {
+        Self::Watched(Box::new(self), watcher)
     }
 }
 
@@ -120,6 +151,16 @@ impl HttpBody for Body {
         loop {
             match body {
                 Self::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+                Self::Watched(body, watcher) => {
+                    let polled = Pin::new(&mut **body).poll_frame(cx);
+                    if let Poll::Ready(Some(Ok(frame))) = &polled {
+                        watcher.sent(frame.data_ref().map_or(0, Bytes::len));
+                    }
+                    if body.is_end_stream() {
+                        watcher.ended();
+                    }
+                    return polled;
+                }
                 Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(BodyAborted))),
                 Self::Stream(pieces) => match ready!(pieces.poll_recv(cx)) {
                     Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
@@ -134,12 +175,17 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Watched(body, _) => body.is_end_stream(),
+            Self::Stream(_) | Self::Cut(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Watched(body, _) => body.size_hint(),
             Self::Stream(_) | Self::Cut(_) => SizeHint::default(),
         }
     }

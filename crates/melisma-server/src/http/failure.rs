@@ -1,14 +1,16 @@
 //! Errors as OpenAI's clients expect them: a status and `{"error": {message, type, code, param}}`.
 
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use std::time::Duration;
+
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use melisma::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::body::{Body, Reply};
 
-/// Seconds after which a refused client may try again.
-const RETRY_SECONDS: u64 = 1;
+/// The longest `Retry-After`: OpenAI's clients ignore a longer one.
+const MAX_RETRY_S: u64 = 60;
 
 /// The error response of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,8 @@ pub struct Failure {
     message: String,
     param: Option<String>,
     headers: Vec<(HeaderName, &'static str)>,
-    should_retry: bool,
+    /// Seconds after which a refused client may try again.
+    retry_after_s: Option<u8>,
     detail: Option<String>,
 }
 
@@ -32,7 +35,7 @@ impl Failure {
             message: message.into(),
             param: None,
             headers: Vec::new(),
-            should_retry: false,
+            retry_after_s: None,
             detail: None,
         }
     }
@@ -62,6 +65,11 @@ impl Failure {
         self.code
     }
 
+    /// Returns the message for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Returns the detail for the server's log.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
@@ -73,9 +81,21 @@ impl Failure {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).and_close()
     }
 
+    /// Creates a failure with status 401.
+    pub fn unauthorized(code: &'static str, message: impl Into<String>) -> Self {
+        let failure = Self::new(StatusCode::UNAUTHORIZED, code, message);
+        failure.with_header(WWW_AUTHENTICATE, "Bearer").and_close()
+    }
+
     /// Creates a failure with status 503 that asks the client to retry.
     pub fn busy(code: &'static str, message: impl Into<String>) -> Self {
-        Self { should_retry: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message) }
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message).retry_after(Duration::from_secs(1))
+    }
+
+    /// Asks the client to retry after `wait`, rounded up to 1 to 60 seconds.
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Self { retry_after_s: Some(seconds.clamp(1, MAX_RETRY_S) as u8), ..self }
     }
 
     /// Adds a header to the answer.
@@ -95,6 +115,7 @@ impl Failure {
             401 => "authentication_error",
             403 => "permission_error",
             404 => "not_found_error",
+            429 => "rate_limit_error",
             500.. => "server_error",
             _ => "invalid_request_error",
         };
@@ -110,8 +131,8 @@ impl Failure {
         for (name, value) in &self.headers {
             headers.insert(name.clone(), HeaderValue::from_static(value));
         }
-        if self.should_retry {
-            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(u16::from(seconds)));
         }
         reply
     }
@@ -130,6 +151,7 @@ impl From<Error> for Failure {
             ErrorKind::Unsupported => Self::invalid("unsupported", message),
             ErrorKind::Corrupt | ErrorKind::Truncated | ErrorKind::Version => Self::invalid("invalid_content", message),
             ErrorKind::Memory => Self::busy("memory", message),
+            ErrorKind::Device => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "device", message),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message),
         }
     }

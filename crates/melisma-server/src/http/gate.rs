@@ -121,7 +121,7 @@ impl Gate {
         self.part = Part::Shut;
     }
 
-    /// Everything from here on is for the protocol that the connection was upgraded to.
+    /// Opens the gate: everything from here on is for the protocol that the connection was upgraded to.
     pub fn open(&mut self) {
         self.part = Part::Raw;
     }

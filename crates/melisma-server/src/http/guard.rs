@@ -6,15 +6,15 @@
 //! Pictures, sounds and links have no `Origin`; browsers say in `Sec-Fetch-Site` where those come from,
 //! and only a link to the page itself may come from elsewhere.
 
-use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, StatusCode, Uri, header};
-use melisma::text::base64;
 
 use super::failure::Failure;
+use crate::keyring::{Key, Keyring};
 
 /// The prefix of the subprotocol in which browsers send the key.
 const KEY_PROTOCOL: &str = "melisma.key.";
@@ -33,8 +33,8 @@ const SCHEME: &[u8] = b"Bearer ";
 /// The rules of one server.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// The key that requests must have.
-    pub key: Option<String>,
+    /// The keys of its clients.
+    pub keys: Keyring,
     /// Further names of the server: `name` or `name:port`.
     pub allow_hosts: Vec<String>,
     /// Further pages that may use it: `https://name`.
@@ -104,28 +104,22 @@ impl Guard {
         is_local || self.allow_hosts.iter().any(is_listed)
     }
 
-    /// Checks the key: `Authorization: Bearer KEY`, or the subprotocol of a WebSocket.
+    /// Returns whose key it is: that of `Authorization: Bearer KEY`, or of the subprotocol of a WebSocket. `None` if
+    /// the server needs no key.
     ///
     /// # Errors
     /// 401 without the right key, 400 for a repeated `Authorization`.
-    pub fn check_key(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        let Some(key) = &self.key else { return Ok(()) };
+    pub fn check_key(&self, headers: &HeaderMap) -> Result<Option<Arc<Key>>, Failure> {
+        if self.keys.count() == 0 {
+            return Ok(None);
+        }
         let bearer = one(headers, AUTHORIZATION)?.and_then(|value| value.as_bytes().split_at_checked(SCHEME.len()));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME)).map(|(_, key)| key);
-        let wanted = base64::encode_url(key.as_bytes());
-        let is_right = bearer.is_some_and(|given| is_same(given, key.as_bytes()))
-            || protocols(headers)
-                .filter_map(|protocol| protocol.strip_prefix(KEY_PROTOCOL))
-                .any(|given| is_same(given.as_bytes(), wanted.as_bytes()));
-        match is_right {
-            true => Ok(()),
-            false => {
-                let message = "a valid API key is required: Authorization: Bearer KEY";
-                Err(Failure::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
-                    .with_header(header::WWW_AUTHENTICATE, "Bearer")
-                    .and_close())
-            }
-        }
+        let encoded = protocols(headers).filter_map(|protocol| protocol.strip_prefix(KEY_PROTOCOL));
+        let encoded: Vec<_> = encoded.map(str::as_bytes).collect();
+        let missing =
+            || Failure::unauthorized("invalid_api_key", "a valid API key is required: Authorization: Bearer KEY");
+        self.keys.find(bearer, &encoded).map(Some).ok_or_else(missing)
     }
 }
 
@@ -154,16 +148,6 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Fa
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(',')).map(str::trim)
-}
-
-/// Compares in a time that depends on `given` alone.
-fn is_same(given: &[u8], key: &[u8]) -> bool {
-    let mut difference = given.len() ^ key.len();
-    for (at, byte) in given.iter().enumerate() {
-        let other = if key.is_empty() { 0 } else { key[at % key.len()] };
-        difference |= usize::from(byte ^ other);
-    }
-    black_box(difference) == 0
 }
 
 #[cfg(test)]

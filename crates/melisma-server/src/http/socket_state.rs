@@ -29,7 +29,7 @@ pub struct SocketState {
 }
 
 impl SocketState {
-    /// A connection that begins at `start`.
+    /// Returns the state of a connection that begins at `start`.
     pub fn new(socket: OwnedReadHalf, start: Instant) -> Self {
         Self {
             socket,
@@ -41,27 +41,27 @@ impl SocketState {
         }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &TcpStream {
         self.socket.as_ref()
     }
 
-    /// What waits to be passed on.
+    /// Returns what waits to be passed on.
     pub fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock()
     }
 
-    /// When a byte last moved.
+    /// Returns when a byte last moved.
     pub fn moved(&self) -> Instant {
         self.start + Duration::from_millis(self.moved_ms.load(Relaxed))
     }
 
-    /// Whether bytes wait for the socket to take them.
+    /// Returns whether bytes wait for the socket to take them.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)
     }
 
-    /// Whether this was asked before.
+    /// Returns whether this was asked before.
     pub fn has_lingered(&self) -> bool {
         self.has_lingered.swap(true, Relaxed)
     }

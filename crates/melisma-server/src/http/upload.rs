@@ -25,16 +25,21 @@ impl RequestBody {
         Self { body, limit, n_read: 0, stall_timeout }
     }
 
+    /// Returns the number of bytes, if the client announced it.
+    pub fn n_announced(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
     /// Reads all bytes.
     ///
     /// # Errors
     /// As [`RequestBody::next`].
-    pub async fn whole(mut self) -> Result<Vec<u8>, Failure> {
-        let mut whole = Vec::new();
+    pub async fn read_all(mut self) -> Result<Vec<u8>, Failure> {
+        let mut all = Vec::new();
         while let Some(bytes) = self.next().await? {
-            whole.extend_from_slice(&bytes);
+            all.extend_from_slice(&bytes);
         }
-        Ok(whole)
+        Ok(all)
     }
 
     /// Reads the next bytes; returns `None` at the end.

@@ -153,7 +153,7 @@ impl SynthPool {
         Some(received)
     }
 
-    /// Limits the number of listeners.
+    /// Returns what limits the number of listeners.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }

@@ -1,16 +1,22 @@
 //! Counters and histograms of the server, in Prometheus' text format and for the status page.
 
 mod histogram;
+mod queue;
+mod stages;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
 use melisma::lock::Mutex;
 use serde_json::{Map, Value, json};
 
-use histogram::{Histogram, SECONDS, STREAMS};
+use crate::http::failure::Failure;
+use histogram::{ANSWERS, Histogram, SECONDS, STREAMS};
+pub use queue::{QueueMetrics, QueueWait};
+pub use stages::Stages;
 
 /// A part of the way from a client's data to the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +73,19 @@ pub struct Metrics {
     audio_ms: AtomicU64,
     /// By route and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// Time from the head of a request to the end of its answer, by route.
+    request_seconds: Mutex<BTreeMap<&'static str, Histogram>>,
     /// Streams that the server ended, by reason.
     dropped: Mutex<BTreeMap<&'static str, u64>>,
+    /// Requests that got an error instead of an answer, by code.
+    refused: Mutex<BTreeMap<&'static str, u64>>,
     dropped_events: AtomicU64,
     first_token: Histogram,
     /// Inputs that the upstream spoke, by how they ended.
     upstream: Mutex<BTreeMap<&'static str, u64>>,
+    /// Requests that waited for a free stream.
+    pub queue: QueueMetrics,
+    open_streams: AtomicUsize,
 }
 
 impl Default for Metrics {
@@ -85,10 +98,14 @@ impl Default for Metrics {
             missed: AtomicU64::new(0),
             audio_ms: AtomicU64::new(0),
             requests: Mutex::default(),
+            request_seconds: Mutex::default(),
             dropped: Mutex::default(),
+            refused: Mutex::default(),
             dropped_events: AtomicU64::new(0),
             first_token: Histogram::new(SECONDS),
             upstream: Mutex::default(),
+            queue: QueueMetrics::default(),
+            open_streams: AtomicUsize::new(0),
         }
     }
 }
@@ -129,9 +146,21 @@ impl Metrics {
         *self.requests.lock().entry((route, status)).or_default() += 1;
     }
 
+    /// Adds the time from the head of a request to the end of its answer.
+    pub fn request_seconds(&self, route: &'static str, seconds: f64) {
+        self.request_seconds.lock().entry(route).or_insert_with(|| Histogram::new(ANSWERS)).add(seconds);
+    }
+
     /// Counts a stream that the server ended.
     pub fn dropped(&self, reason: &'static str) {
         *self.dropped.lock().entry(reason).or_default() += 1;
+    }
+
+    /// Counts a request that got an error. Asking a WebSocket's route whether it would open is none.
+    pub fn refused(&self, failure: &Failure) {
+        if failure.status != StatusCode::UPGRADE_REQUIRED {
+            *self.refused.lock().entry(failure.code()).or_default() += 1;
+        }
     }
 
     /// Counts an event that was dropped because the queue was full.
@@ -149,19 +178,44 @@ impl Metrics {
         *self.upstream.lock().entry(outcome).or_default() += 1;
     }
 
+    /// Counts a stream of any kind that opens.
+    pub fn stream_opened(&self) {
+        self.open_streams.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a stream that ends.
+    pub fn stream_ended(&self) {
+        self.open_streams.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns the open streams of all kinds.
+    pub fn open_streams(&self) -> usize {
+        self.open_streams.load(Relaxed)
+    }
+
     /// Returns the median number of streams per step.
     pub fn batch_size(&self) -> Option<f64> {
         // The first bucket holds steps of one stream; a line from zero would give half a stream.
         self.batch.quantile(0.5).map(|n_streams| n_streams.max(1.0))
     }
 
-    /// `{NAME: {"p50_seconds", "p99_seconds"}}` for each stage.
+    /// Returns `{NAME: {"p50_seconds", "p99_seconds"}}` for each stage.
     pub fn stages_json(&self) -> Value {
         let one = |stage: Stage| {
             let [p50, p99] = [0.5, 0.99].map(|share| self.stages[stage as usize].quantile(share));
             (stage.name().to_owned(), json!({"p50_seconds": p50, "p99_seconds": p99}))
         };
         Value::Object(Stage::ALL.into_iter().map(one).collect::<Map<_, _>>())
+    }
+
+    /// Returns `{CODE: N}` for each code of an error that requests got.
+    pub fn refusals_json(&self) -> Value {
+        json!(*self.refused.lock())
+    }
+
+    /// Returns how many frames came late.
+    pub fn missed_frames(&self) -> u64 {
+        self.missed.load(Relaxed)
     }
 
     /// Writes Prometheus' text format.
@@ -184,16 +238,25 @@ impl Metrics {
         head(&mut text, "batch_streams", "histogram", "Streams that shared a step.");
         self.batch.write("melisma_batch_streams", "", &mut text);
         head(&mut text, "missed_deadlines_total", "counter", "Frames whose samples came late.");
-        let _ = writeln!(text, "melisma_missed_deadlines_total {}", self.missed.load(Relaxed));
+        let _ = writeln!(text, "melisma_missed_deadlines_total {}", self.missed_frames());
         head(&mut text, "audio_seconds_total", "counter", "Audio sent to clients.");
         let _ = writeln!(text, "melisma_audio_seconds_total {}", self.audio_ms.load(Relaxed) as f64 / 1e3);
         head(&mut text, "requests_total", "counter", "Requests by route and status.");
         for ((route, status), n) in &*self.requests.lock() {
             let _ = writeln!(text, "melisma_requests_total{{route=\"{route}\",status=\"{status}\"}} {n}");
         }
+        let help = "Time from a request to the end of its answer, by route.";
+        head(&mut text, "request_seconds", "histogram", help);
+        for (route, seconds) in &*self.request_seconds.lock() {
+            seconds.write("melisma_request_seconds", &format!("route=\"{route}\""), &mut text);
+        }
         head(&mut text, "dropped_streams_total", "counter", "Streams that the server ended, by reason.");
         for (reason, n) in &*self.dropped.lock() {
             let _ = writeln!(text, "melisma_dropped_streams_total{{reason=\"{reason}\"}} {n}");
+        }
+        head(&mut text, "refused_requests_total", "counter", "Requests that got an error, by its code.");
+        for (code, n) in &*self.refused.lock() {
+            let _ = writeln!(text, "melisma_refused_requests_total{{code=\"{code}\"}} {n}");
         }
         head(&mut text, "dropped_events_total", "counter", "Events that were dropped because nobody read them.");
         let _ = writeln!(text, "melisma_dropped_events_total {}", self.dropped_events.load(Relaxed));
@@ -204,7 +267,17 @@ impl Metrics {
         for (outcome, n) in &*self.upstream.lock() {
             let _ = writeln!(text, "melisma_upstream_requests_total{{outcome=\"{outcome}\"}} {n}");
         }
+        self.queue.write(&mut text);
         text
+    }
+}
+
+/// Writes a metric, its name, type and help, with a row for each of some labels such as `key="ann"`.
+pub fn rows(text: &mut String, [name, kind, help]: [&str; 3], rows: impl IntoIterator<Item = (String, u64)>) {
+    head(text, name, kind, help);
+    for (labels, value) in rows {
+        let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+        let _ = writeln!(text, "melisma_{name}{labels} {value}");
     }
 }
 

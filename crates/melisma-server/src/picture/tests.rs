@@ -42,7 +42,7 @@ fn unbase64(text: &str) -> Vec<u8> {
 }
 
 /// What the transform alone makes of the whole clip, frame by frame.
-fn whole(preset: &Config, samples: &[f32]) -> Vec<u8> {
+fn levels(preset: &Config, samples: &[f32]) -> Vec<u8> {
     let spectrogram = Transform::new(mel::decibels(preset.clone())).unwrap().run(samples).unwrap();
     let values = spectrogram.values.to_f32();
     let n_frames = values.len() / preset.n_mels;
@@ -58,7 +58,7 @@ fn frames_are_those_of_the_whole_clip_however_it_is_cut() {
     let samples = noise(20_011);
     for (name, _) in PRESETS {
         let preset = Config::preset(name).unwrap();
-        let expected = whole(&preset, &samples);
+        let expected = levels(&preset, &samples);
         assert!(expected.iter().any(|level| *level > 100), "{name}");
         for len in [1_000, 4_096, 20_011] {
             let pieces: Vec<&[f32]> = samples.chunks(len).collect();

@@ -25,7 +25,7 @@ impl Outline {
         self.take(self.waiting.len() / self.step * self.step)
     }
 
-    /// The last step may have fewer samples.
+    /// Returns the last step, which may have fewer samples.
     pub(super) fn finish(mut self) -> Option<Value> {
         self.take(self.waiting.len())
     }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::Instant;
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -16,6 +15,7 @@ use crate::app::App;
 use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
 use crate::http::upload::RequestBody;
+use crate::record::Record;
 
 /// Pieces of a body, or of an answer, that wait.
 const WAITING: usize = 4;
@@ -71,7 +71,7 @@ pub(super) async fn answer(
     let lost = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the clip was lost");
     let first = made.recv().await.ok_or_else(lost)??;
     let (pieces, body) = Body::stream(app.limits.stall_timeout);
-    let answer = Answer { app: Arc::clone(app), id: call.id, start: call.start, kind: kind.name, made, pieces };
+    let answer = Answer { record: call.record, kind: kind.name, made, pieces };
     tokio::spawn(answer.send(first));
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind.media_type));
@@ -121,9 +121,7 @@ impl Read for Source {
 
 /// An answer that is being sent.
 struct Answer {
-    app: Arc<App>,
-    id: String,
-    start: Instant,
+    record: Arc<Record>,
     kind: &'static str,
     made: mpsc::Receiver<Result<String, Failure>>,
     pieces: BodySender,
@@ -131,14 +129,10 @@ struct Answer {
 
 impl Answer {
     async fn send(self, first: String) {
-        let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, self.start);
-        let open_stream = app.streams.list(&id, kind);
+        let (record, kind) = (Arc::clone(&self.record), self.kind);
+        let _open_stream = record.app.streams.list(&record.id, kind);
         let reason = self.send_all(first).await;
-        drop(open_stream);
-        if reason != "done" {
-            app.metrics.dropped(reason);
-        }
-        app.ended(kind, &id, reason, start);
+        record.ended(kind, reason);
     }
 
     /// Returns how it ended. A fault cuts the answer off; a client that is gone or too slow ends the work.

@@ -16,18 +16,26 @@ use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::http::upload::RequestBody;
 
+/// The longest body that is read before its audio leaves: about 2.5 minutes of tokens as text.
+const GATHERED_BYTES: u64 = 256 << 10;
+
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
     let format = query.value("format", Format::NAMES, Format::from_name)?.unwrap_or(Format::Wav);
     let mut choice = Choice::new(&mut query)?;
     query.finish()?;
     choice.tokens = token_format(call.request.headers())?;
-    let (intake, output, layout) = choice.open(app)?;
+    call.record.note("format", format.name());
     let upload = RequestBody::new(call.request.into_body(), app.limits.token_bytes, app.limits.stall_timeout);
+    if upload.n_announced().is_some_and(|n_bytes| n_bytes <= GATHERED_BYTES) {
+        choice.gather();
+    }
+    let (intake, output, layout) = choice.open(app).await?;
+    call.record.note_time("queue_seconds");
+    let length = intake.length();
     let feed = Feed::start(read(upload, intake));
-    let (app, packaging, speed, picture) = (Arc::clone(app), Packaging::Plain, 1.0, None);
-    let (id, start, kind) = (call.id, call.start, "decode");
-    play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
+    let (record, kind, packaging, speed, picture) = (call.record, "decode", Packaging::Plain, 1.0, None);
+    play(Play { record, kind, layout, length, format, packaging, speed, picture }, feed, output).await
 }
 
 /// Returns how the body is written, by its media type.

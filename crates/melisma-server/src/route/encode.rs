@@ -15,12 +15,28 @@ use crate::batcher::{Block, Input, Output};
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
+use crate::log::Level;
+
+/// What the built-in codec says about tokens for a language model.
+const DOUBT: &str = "warning: tokens of builtin:mini24; a language model such as Orpheus needs those of its own codec: name \
+                     it with --model";
 
 /// The form of the answer.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Text(Text),
     Codes,
+}
+
+impl Form {
+    /// Returns its name, as the parameter `format` takes it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text(Text::Orpheus) => "orpheus",
+            Self::Text(Text::Ids) => "ids",
+            Self::Codes => "codes",
+        }
+    }
 }
 
 pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Reply, Failure> {
@@ -33,13 +49,17 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Repl
     })?;
     let form = form.unwrap_or(Form::Text(Text::Orpheus));
     query.finish()?;
+    call.record.note("format", form.name());
     app.check_open()?;
     let decoder = app.decoder()?;
     let full = || {
-        let limit = decoder.encoder.admission().limit();
+        let limit = decoder.encoder.slots().limit();
         Failure::busy("full", format!("{limit} other clips are being encoded")).and_close()
     };
     let (input, output) = decoder.encoder.open(()).ok_or_else(full)?;
+    if decoder.model.is_builtin() && matches!(form, Form::Text(_)) {
+        app.encode_doubt.call_once(|| app.log.line(Level::Warn, DOUBT));
+    }
     let writer = Writer { model: Arc::clone(&decoder.model), form };
     let worker = Arc::clone(app);
     let kind = clip::Kind { name: "encode", media_type: writer.media_type() };

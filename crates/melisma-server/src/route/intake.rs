@@ -1,24 +1,35 @@
 //! Tokens from a client to the frames of a stream, within limits.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Noise};
 use melisma::text::count;
 use serde_json::Value;
+use tokio::time::sleep;
 
-use crate::app::{App, Decoder};
+use crate::app::{App, Decoder, draining};
 use crate::audio::Layout;
 use crate::batcher::{self, Input, Output};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
+use crate::http::race::{First, race};
+use crate::log::Level;
 use crate::metrics::Stage;
+use crate::queue::{Entry, Slot};
 use crate::token_report::TokenReport;
 
+/// What the built-in codec says about tokens that do not name their model.
+const DOUBT: &str = "warning: tokens without a model's stamp: builtin:mini24 turns those of another codec, such as \
+                     Orpheus', into noise; name it with --model";
 /// The most frames of `chunk`.
 const MAX_CHUNK: usize = 4096;
+
+/// The number of samples of a stream, set before its first frame is decoded, or else 0.
+pub(super) type Length = Arc<AtomicU64>;
 
 /// Options of a stream.
 #[derive(Debug)]
@@ -46,21 +57,27 @@ impl Choice {
         Self { noise: Noise::default(), chunk: 1, tokens: Format::Orpheus }
     }
 
-    /// Returns why a stream would be refused now.
-    pub(super) fn refusal(app: &App) -> Option<Failure> {
-        let is_full = |decoder: &&Decoder| decoder.batcher.admission().is_full();
-        ready(app).map_or_else(Some, |decoder| Some(decoder).filter(is_full).map(full))
+    /// Decodes no frame before the last one has arrived, so that the length is known.
+    pub(super) fn gather(&mut self) {
+        self.chunk = usize::MAX;
     }
 
-    /// Opens a stream.
+    /// Returns why a stream would be refused now.
+    pub(super) fn refusal(app: &App) -> Option<Failure> {
+        let refusal = |decoder: &Decoder| decoder.batcher.slots().refusal(app.limits.queue);
+        ready(app).map_or_else(Some, |decoder| refusal(decoder).map(|wait| too_long(app, decoder, wait)))
+    }
+
+    /// Opens a stream; waits for one to become free, as long as the queue allows.
     ///
     /// # Errors
-    /// 503 while the model is loaded and when the device is fully used.
-    pub(super) fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
+    /// 503 while the model is loaded, when the device is fully used for too long, and when the server drains.
+    pub(super) async fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
         let decoder = ready(app)?;
         let config = decoder.model.config();
         let reader = Reader::new(self.tokens, config)?;
-        let (input, output) = decoder.batcher.open(self.noise).ok_or_else(|| full(decoder))?;
+        let slot = slot(app, decoder).await?;
+        let (input, output) = decoder.batcher.open_in(slot, self.noise).ok_or_else(|| full(decoder, ""))?;
         let period = batcher::period(config);
         let intake = Intake {
             app: Arc::clone(app),
@@ -68,6 +85,7 @@ impl Choice {
             input,
             pending: Codes::empty(config),
             chunk: self.chunk,
+            length: Length::default(),
             max_frames: (app.limits.audio.as_secs_f64() / period.as_secs_f64()) as u64,
             n_listed: 0,
             n_frameless: 0,
@@ -81,9 +99,56 @@ fn ready(app: &App) -> Result<&Decoder, Failure> {
     app.decoder()
 }
 
-fn full(decoder: &Decoder) -> Failure {
-    let limit = decoder.batcher.admission().limit();
-    Failure::busy("full", format!("{limit} of {limit} streams are in use"))
+/// Returns a slot of the decoder, at once or after a wait in the queue.
+async fn slot(app: &App, decoder: &Decoder) -> Result<Slot, Failure> {
+    let (longest, queue) = (app.limits.queue, &app.metrics.queue);
+    let mut waiting = match decoder.batcher.slots().enter(longest) {
+        Entry::Slot(slot) => return Ok(slot),
+        Entry::Refused { wait } => {
+            queue.gave_up("refused");
+            return Err(too_long(app, decoder, wait));
+        }
+        Entry::Waiting(waiting) => waiting,
+    };
+    // A client that leaves ends this future where it waits.
+    let mut wait = queue.wait();
+    let mut stop = app.stop.clone();
+    let drained = async { drop(stop.wait_for(|stop| *stop).await) };
+    let first = race(waiting.slot(), race(sleep(longest), drained)).await;
+    let failure = match first {
+        First::A(Some(slot)) => {
+            wait.reason = None;
+            return Ok(slot);
+        }
+        First::A(None) | First::B(First::A(())) => {
+            waiting.give_up();
+            wait.reason = Some("timeout");
+            full(decoder, &format!("; none became free within {} s", longest.as_secs_f64()))
+        }
+        First::B(First::B(())) => {
+            wait.reason = Some("draining");
+            draining()
+        }
+    };
+    Err(failure)
+}
+
+/// Returns the refusal of a request that would have to wait too long.
+fn too_long(app: &App, decoder: &Decoder, wait: Duration) -> Failure {
+    let longest = app.limits.queue;
+    match longest.is_zero() {
+        true => full(decoder, ""),
+        false => {
+            let (wait_s, longest_s) = (wait.as_secs_f64(), longest.as_secs_f64());
+            let more = format!("; the wait for one is about {wait_s:.1} s, the limit {longest_s} s");
+            full(decoder, &more).retry_after(wait - longest)
+        }
+    }
+}
+
+fn full(decoder: &Decoder, more: &str) -> Failure {
+    let limit = decoder.batcher.slots().limit();
+    Failure::busy("full", format!("{limit} of {limit} streams are in use{more}"))
 }
 
 /// Feeds one client's tokens to the batcher.
@@ -95,6 +160,7 @@ pub(super) struct Intake {
     /// Frames that wait for a whole chunk.
     pending: Codes,
     chunk: usize,
+    length: Length,
     max_frames: u64,
     /// Bytes of a list of codes.
     n_listed: usize,
@@ -130,6 +196,11 @@ impl Intake {
         Ok(codes)
     }
 
+    /// Returns where the length of the stream will be.
+    pub(super) fn length(&self) -> Length {
+        Arc::clone(&self.length)
+    }
+
     /// Returns the counts of the tokens so far.
     pub(super) fn ledger(&self) -> Ledger {
         self.reader.ledger()
@@ -147,6 +218,11 @@ impl Intake {
             let message = format!("no whole frame in {}", count(ledger.seen(), "token"));
             return Err(Failure::invalid("no_frames", message));
         }
+        let n_pending = self.pending.n_frames() as u64;
+        if n_pending == ledger.frames {
+            let frame_len = self.app.decoder()?.model.config().frame_len() as u64;
+            self.length.store(n_pending * frame_len, Relaxed);
+        }
         self.send().await?;
         self.input.finish();
         Ok(ledger)
@@ -155,6 +231,10 @@ impl Intake {
     fn take(&mut self, codes: &Codes) -> Result<(), Failure> {
         let decoder = self.app.decoder()?;
         self.reader.origin(&decoder.model)?;
+        // With an upstream, the program has warned at its start.
+        if self.app.upstream.is_none() && self.reader.is_doubtful(&decoder.model) {
+            self.app.doubt.call_once(|| self.app.log.line(Level::Warn, DOUBT));
+        }
         if self.reader.ledger().frames > self.max_frames {
             let message = format!("more than {} seconds of audio", self.app.limits.audio.as_secs());
             return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", message).and_close());

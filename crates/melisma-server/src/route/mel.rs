@@ -22,9 +22,12 @@ const DEFAULT_PRESET: &str = "builder";
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
     let name = query.text("preset");
-    let preset = Config::preset(name.as_deref().unwrap_or(DEFAULT_PRESET))
+    let name = name.as_deref().unwrap_or(DEFAULT_PRESET);
+    let preset = Config::preset(name)
         .map_err(|error| Failure::parameter("preset", format!("{error}; the presets are {}", presets())))?;
     query.finish()?;
+    call.record.note("format", "ndjson");
+    call.record.note("preset", name);
     app.check_open()?;
     let full = || Failure::busy("full", "pictures of other files are being made").and_close();
     let permit = app.pictures.try_acquire().ok_or_else(full)?;

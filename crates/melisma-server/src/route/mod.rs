@@ -15,8 +15,8 @@ mod socket;
 mod speech;
 mod synth;
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::header::{
@@ -25,7 +25,6 @@ use hyper::header::{
     ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use serde_json::json;
 
 use crate::app::App;
 use crate::audio::Format;
@@ -35,6 +34,7 @@ use crate::http::failure::Failure;
 use crate::http::guard::Caller;
 use crate::http::query::Query;
 use crate::page;
+use crate::record::{Head, Record};
 use crate::speech::{models, voices};
 
 /// Keeps answers out of pages of other origins that do not ask by CORS.
@@ -45,9 +45,6 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Headers of answers that a page of another origin may read.
 const EXPOSED: &str = "x-request-id, x-melisma-sample-rate-hz, retry-after";
 
-/// The status, as nginx has it, of a request whose client left before the answer.
-const CLIENT_LEFT: u16 = 499;
-
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
@@ -55,7 +52,7 @@ pub struct Route {
     pub method: &'static str,
     /// Its path; a last part in braces stands for any text.
     pub path: &'static str,
-    /// Whether it needs no key: it says nothing about the server or its streams.
+    /// Whether it needs no key: it says nothing about the server's load or its streams.
     pub is_public: bool,
     kind: Kind,
 }
@@ -74,6 +71,7 @@ enum Kind {
     Mel,
     Synth,
     Render(Format),
+    Midi,
     Presets,
     Speech,
     Voices,
@@ -107,12 +105,13 @@ pub const ROUTES: &[Route] = &[
     keyed("POST", "/v1/audio/speech", Kind::Speech),
     keyed("GET", "/v1/audio/voices", Kind::Voices),
     keyed("GET", "/v1/models", Kind::Models),
-    keyed("GET", "/v1/presets", Kind::Presets),
+    open("GET", "/v1/presets", Kind::Presets),
     keyed("GET", "/v1/synth", Kind::Synth),
     keyed("GET", "/v1/synth.wav", Kind::Render(Format::Wav)),
     keyed("GET", "/v1/synth.flac", Kind::Render(Format::Flac)),
     keyed("GET", "/v1/synth.mp3", Kind::Render(Format::Mp3)),
     keyed("GET", "/v1/synth.opus", Kind::Render(Format::Opus)),
+    keyed("GET", "/v1/synth.mid", Kind::Midi),
 ];
 
 impl Route {
@@ -128,8 +127,14 @@ impl Route {
         matches!(self.kind, Health | Ready | Metrics | OpenApi | Status | Ledger | Presets)
     }
 
+    /// Returns whether its answers count as streams of a key.
+    fn is_stream(&self) -> bool {
+        use Kind::{Decode, DecodeSocket, Encode, Mel, Render, Speech, Synth};
+        matches!(self.kind, Decode | DecodeSocket | Encode | Mel | Render(_) | Speech | Synth)
+    }
+
     fn has_head(&self) -> bool {
-        self.method == "GET" && !matches!(self.kind, Kind::DecodeSocket | Kind::Synth | Kind::Render(_))
+        self.method == "GET" && !matches!(self.kind, Kind::DecodeSocket | Kind::Synth | Kind::Render(_) | Kind::Midi)
     }
 
     /// Returns the rest of the path, if it is one of this route.
@@ -145,74 +150,58 @@ impl Route {
 #[derive(Debug)]
 pub struct Call {
     request: Request<Incoming>,
-    connection: Connection,
-    id: String,
-    start: Instant,
+    record: Arc<Record>,
 }
 
 /// Answers a request, whatever it is.
 pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Connection) -> Reply {
-    let (id, start) = (app.request_id(), Instant::now());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = request.headers().get(ORIGIN).cloned();
     let caller = app.guard.check(request.uri(), request.headers(), connection.local);
     let route = ROUTES.iter().find(|route| route.takes(&method) && route.rest(&path).is_some());
-    let name = route.map_or("none", |route| route.path);
-    let asked = Some(method.as_str());
-    let mut account = Account { app: &app, id: &id, method: asked, route: name, start, status: CLIENT_LEFT };
+    let head = Head {
+        method: Some(method.to_string()),
+        route: route.map_or("none", |route| route.path),
+        is_probe: route.is_some_and(|route| matches!(route.kind, Kind::Health | Kind::Ready | Kind::Metrics)),
+        client: Some(connection.client),
+        _permit: Some(connection.permit),
+    };
+    let record = Record::new(&app, head);
     let answered = match &caller {
         Err(failure) => Err(failure.clone()),
         Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight(request.headers())),
-        Ok(_) => {
-            let call = Call { request, connection, id: id.clone(), start };
-            dispatch(&app, route, &path, call).await
-        }
+        Ok(_) => dispatch(&app, route, &path, Call { request, record: Arc::clone(&record) }).await,
     };
-    let mut reply = answered.unwrap_or_else(|failure| failure.reply());
-    finish(reply.headers_mut(), &id, origin.filter(|_| matches!(caller, Ok(Caller::AllowedPage))));
-    account.status = reply.status().as_u16();
-    drop(account);
-    reply
+    let page = origin.filter(|_| matches!(caller, Ok(Caller::AllowedPage)));
+    finish(record, answered, page)
 }
 
 /// Answers clients whose bytes are not a request, or that exceed the number of connections.
-pub fn refuse(app: &App, failure: &Failure) -> Reply {
-    let (id, mut reply) = (app.request_id(), failure.reply());
-    finish(reply.headers_mut(), &id, None);
-    let status = reply.status().as_u16();
-    drop(Account { app, id: &id, method: None, route: "none", start: Instant::now(), status });
-    reply
+pub fn refuse(app: &Arc<App>, failure: &Failure, client: Option<IpAddr>) -> Reply {
+    let head = Head { method: None, route: "none", is_probe: false, client, _permit: None };
+    finish(Record::new(app, head), Err(failure.clone()), None)
 }
 
-/// Counts and logs a request when it is dropped.
-struct Account<'a> {
-    app: &'a App,
-    id: &'a str,
-    /// `None` if there was no request.
-    method: Option<&'a str>,
-    route: &'static str,
-    start: Instant,
-    status: u16,
-}
-
-impl Drop for Account<'_> {
-    fn drop(&mut self) {
-        self.app.metrics.request(self.route, self.status);
-        self.app.log.event(json!({
-            "event": "request",
-            "request_id": self.id,
-            "method": self.method,
-            "route": self.route,
-            "status": self.status,
-            "seconds": self.start.elapsed().as_secs_f64(),
-        }));
-    }
+/// Counts the answer, adds the headers of every answer, and follows its body.
+fn finish(record: Arc<Record>, answered: Result<Reply, Failure>, page: Option<HeaderValue>) -> Reply {
+    let mut reply = answered.unwrap_or_else(|failure| {
+        record.failed(&failure);
+        failure.reply()
+    });
+    add_headers(reply.headers_mut(), &record.id, page);
+    record.answered(reply.status().as_u16());
+    reply.map(|body| body.watched(record))
 }
 
 async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call) -> Result<Reply, Failure> {
     // An unknown route needs a key too: without one, nothing is learnt about the server.
-    if route.is_none_or(|route| !route.is_public) {
-        app.guard.check_key(call.request.headers())?;
+    if route.is_none_or(|route| !route.is_public)
+        && let Some(key) = app.guard.check_key(call.request.headers())?
+    {
+        call.record.enter(&key)?;
+        if route.is_some_and(Route::is_stream) {
+            call.record.open_stream(&key)?;
+        }
     }
     let route = route.ok_or_else(|| missing(path))?;
     let rest = route.rest(path).unwrap_or_default();
@@ -222,14 +211,14 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
     match route.kind {
         Kind::Page => page::get("index.html", call.request.headers()),
         Kind::PageFile => page::get(rest, call.request.headers()),
-        Kind::Health => plain::health(),
+        Kind::Health => plain::health(app),
         Kind::Ready => plain::ready(app),
         Kind::Metrics => plain::metrics(app),
         Kind::OpenApi => openapi::document(),
         Kind::Status => plain::status(app, call).await,
         Kind::Ledger => plain::ledger(app, rest),
         Kind::Decode => decode::post(app, call).await,
-        Kind::DecodeSocket => socket::open(app, call),
+        Kind::DecodeSocket => socket::open(app, call).await,
         Kind::Encode => encode::post(app, call).await,
         Kind::Mel => mel::post(app, call).await,
         Kind::Speech => speech::post(app, call).await,
@@ -238,10 +227,11 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::Presets => Ok(plain::json_reply(&piece::presets())),
         Kind::Synth => synth::open(app, call),
         Kind::Render(format) => render::get(app, &call, format).await,
+        Kind::Midi => render::midi(app, &call),
     }
 }
 
-/// 405 if the path exists with another method, else 404.
+/// Returns 405 if the path exists with another method, else 404.
 fn missing(path: &str) -> Failure {
     let mut routes = ROUTES.iter().filter(|route| route.rest(path).is_some());
     let wrong = |allowed| {
@@ -256,7 +246,7 @@ fn missing(path: &str) -> Failure {
     }
 }
 
-/// Any header may come with a request: OpenAI's clients have a dozen of their own.
+/// Allows any header with a request: OpenAI's clients have a dozen of their own.
 fn preflight(asked: &HeaderMap) -> Reply {
     let mut reply = Response::new(Body::Whole(None));
     *reply.status_mut() = StatusCode::NO_CONTENT;
@@ -270,7 +260,7 @@ fn preflight(asked: &HeaderMap) -> Reply {
 }
 
 /// Adds the headers of every answer.
-fn finish(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
+fn add_headers(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

@@ -57,8 +57,8 @@ mod tests {
             let preset = parameters.iter().find(|parameter| parameter["name"] == "preset").unwrap();
             preset["schema"]["enum"].as_array().unwrap().clone()
         };
-        let styles: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
-        for path in ["/v1/synth", "/v1/synth.wav", "/v1/synth.flac"] {
+        let styles = STYLES.map(|style| style.name.into_owned());
+        for path in ["/v1/synth", "/v1/synth.wav", "/v1/synth.flac", "/v1/synth.mid"] {
             assert_eq!(listed(path, "get"), styles, "{path}");
         }
         let mels: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();

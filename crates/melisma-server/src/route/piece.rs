@@ -1,17 +1,15 @@
 //! Generated music as a client asks for it: a preset, and what differs from it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use melisma::synth::{Mode, STYLES, Style, seed};
+use melisma::synth::{STYLES, Style, Variation, seed};
 use serde_json::{Value, json};
 
 use crate::http::failure::{Failure, with_hint};
 use crate::http::query::Query;
 
-const KEYS: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
-const VOICES: [&str; 4] = ["melody", "arpeggio", "drums", "swells"];
-/// Beats per minute.
-const TEMPO: std::ops::RangeInclusive<f64> = 30.0..=180.0;
+const DEFAULT_SECONDS: f64 = 60.0;
 
 /// The parameters of generated music, with the defaults of `melisma synth`.
 #[derive(Debug)]
@@ -22,85 +20,51 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Reads `preset`, `seed` and `rate`, and `key`, `mode`, `tempo`, `intensity` and `voices`, which
-    /// change the preset.
+    /// Reads `preset`, `seed` and `rate`, and the names of [`Variation`], which change the preset.
     pub(super) fn new(query: &mut Query) -> Result<Self, Failure> {
         let missing = || Failure::parameter("preset", "`preset` is missing");
-        let mut style = Style::named(&query.text("preset").ok_or_else(missing)?)
+        let style = Style::named(&query.text("preset").ok_or_else(missing)?)
             .map_err(|error| Failure::parameter("preset", with_hint(&error)))?;
         let sample_rate = query.value("rate", "8000 to 192000 Hz", |text| {
             text.parse().ok().filter(|rate| (8_000..=192_000).contains(rate))
         })?;
         let seed = query.text("seed").map_or(0, |text| seed(&text));
-        let key = query.value("key", &KEYS.join(", "), |text| KEYS.iter().position(|key| *key == text))?;
-        let modes = Mode::ALL.map(Mode::name).join(", ");
-        let mode = query.value("mode", &modes, |text| Mode::ALL.into_iter().find(|mode| mode.name() == text))?;
-        let tempo = query.value("tempo", "30 to 180 beats per minute", |text| {
-            text.parse().ok().filter(|tempo| TEMPO.contains(tempo))
-        })?;
-        let intensity = query
-            .value("intensity", "0 to 1", |text| text.parse().ok().filter(|value: &f64| (0.0..=1.0).contains(value)))?;
-        let voices = query.value("voices", &format!("some of {}", VOICES.join(",")), voices)?;
-        style.tonic = key.map_or(style.tonic, |key| key as u8);
-        style.mode = mode.unwrap_or(style.mode);
-        style.beat_us = tempo.map_or(style.beat_us, |tempo: f64| (60e6 / tempo).round() as u32);
-        if let Some(intensity) = intensity {
-            intensify(&mut style, intensity);
+        let mut variation = Variation::default();
+        for name in Variation::NAMES {
+            if let Some(text) = query.text(name) {
+                variation.set(name, &text).map_err(|error| Failure::parameter(name, with_hint(&error)))?;
+            }
         }
-        if let Some(voices) = voices {
-            silence(&mut style, voices);
-        }
-        Ok(Self { style, seed, sample_rate: sample_rate.unwrap_or(48_000) })
+        Ok(Self { style: variation.apply(style), seed, sample_rate: sample_rate.unwrap_or(48_000) })
     }
 }
 
-/// Returns which of [`VOICES`] a list names.
-fn voices(text: &str) -> Option<[bool; VOICES.len()]> {
-    let mut wanted = [false; VOICES.len()];
-    for name in text.split(',').filter(|name| !name.is_empty()) {
-        wanted[VOICES.iter().position(|voice| *voice == name)?] = true;
-    }
-    Some(wanted)
+/// Reads the parameters of a whole piece: those of [`Piece::new`], and its length in seconds.
+pub(super) fn read(query: Option<&str>, longest: Duration) -> Result<(Piece, f64), Failure> {
+    let mut query = Query::new(query)?;
+    let piece = Piece::new(&mut query)?;
+    let longest = longest.as_secs_f64();
+    let length = query.value("seconds", &format!("more than 0 and at most {longest}"), |text| {
+        text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= longest)
+    })?;
+    query.finish()?;
+    Ok((piece, length.unwrap_or(DEFAULT_SECONDS)))
 }
 
-/// 0.5 is the preset itself, 0 has no melody and is quiet, 1 has twice the notes and is louder.
-fn intensify(style: &mut Style, intensity: f64) {
-    for share in [&mut style.melody, &mut style.arpeggio, &mut style.kick, &mut style.hat] {
-        *share = (f64::from(*share) * 2.0 * intensity).round().min(100.0) as u32;
-    }
-    style.velocity = (f64::from(style.velocity) * (0.6 + 0.8 * intensity)).round().min(127.0) as u8;
-}
-
-/// Leaves out the voices that are not wanted; one that the preset lacks joins at a quarter.
-fn silence(style: &mut Style, [melody, arpeggio, drums, swells]: [bool; VOICES.len()]) {
-    let shares = [
-        (&mut style.melody, melody),
-        (&mut style.arpeggio, arpeggio),
-        (&mut style.kick, drums),
-        (&mut style.hat, drums),
-        (&mut style.swell, swells),
-    ];
-    for (share, is_wanted) in shares {
-        *share = if is_wanted { (*share).max(25) } else { 0 };
-    }
-}
-
-/// `[{"name", "about", "key", "mode", "tempo", "intensity", "voices", "controls"}]`
+/// Returns `[{"name", "about", "key", "mode", "tempo", "intensity", "voices", "controls"}]`.
 pub(super) fn presets() -> Value {
     let one = |style: &Style| {
-        let has = [style.melody, style.arpeggio, style.kick.max(style.hat), style.swell].map(|share| share > 0);
-        let voices: Vec<&str> = VOICES.into_iter().zip(has).filter(|(_, has)| *has).map(|(name, _)| name).collect();
         let thousandths = |value: f32| (f64::from(value) * 1e3).round() / 1e3;
         let controls = style.controls.iter().map(|(parameter, value)| (parameter.name(), thousandths(*value)));
         let controls: BTreeMap<&str, f64> = controls.collect();
         json!({
             "name": style.name,
             "about": style.about,
-            "key": KEYS[usize::from(style.tonic) % KEYS.len()],
+            "key": style.key(),
             "mode": style.mode.name(),
             "tempo": (60e6 / f64::from(style.beat_us)).round(),
             "intensity": 0.5,
-            "voices": voices,
+            "voices": style.voices(),
             "controls": controls,
         })
     };
@@ -109,6 +73,8 @@ pub(super) fn presets() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use melisma::synth::Mode;
+
     use super::*;
 
     fn piece(query: &str) -> Result<Piece, Failure> {
@@ -127,11 +93,14 @@ mod tests {
         assert_eq!((changed.melody, changed.arpeggio, changed.kick, changed.swell), (focus.melody, 0, 0, 0));
         assert_eq!(piece("preset=sleep&voices=drums").unwrap().style.kick, 25);
         assert!(piece("preset=focus&intensity=1").unwrap().style.velocity > focus.velocity);
+        let dry = piece("preset=focus&reverb=0&brightness=2.5").unwrap().style.controls.map(|(_, value)| value);
+        assert_eq!(dry, [0.8, 2.5, 0.4, 0.0, 0.2]);
     }
 
     #[test]
     fn values_out_of_range_are_errors() {
-        for query in ["key=H", "mode=ionian", "tempo=29", "tempo=x", "intensity=1.1", "voices=melody,bass"] {
+        let wrong = ["key=H", "mode=ionian", "tempo=29", "tempo=x", "intensity=1.1", "voices=melody,bass", "gain=NaN"];
+        for query in wrong.into_iter().chain(["brightness=0", "reverb=1.01"]) {
             assert!(piece(&format!("preset=focus&{query}")).is_err(), "{query}");
         }
     }
@@ -139,7 +108,7 @@ mod tests {
     #[test]
     fn an_unknown_preset_names_the_presets() {
         let message = piece("preset=techno").unwrap_err().json()["error"]["message"].to_string();
-        assert!(STYLES.iter().all(|style| message.contains(style.name)), "{message}");
+        assert!(STYLES.iter().all(|style| message.contains(style.name.as_ref())), "{message}");
     }
 
     #[test]

@@ -8,15 +8,19 @@ use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use melisma::runtime::device::cuda::GpuUsage;
 use melisma::runtime::{device, machine};
+use melisma::snac::Config;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Call;
 use crate::app::App;
+use crate::batcher::Batcher;
 use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
 use crate::http::race::{First, race};
-use crate::metrics::Gauge;
+use crate::keyring::KeyFigures;
+use crate::metrics::{self, Gauge};
+use crate::queue::SlotQueue;
 use crate::websocket::{Incoming, Message, Outgoing, Writer, handshake};
 
 /// The time between two reports of the status.
@@ -33,15 +37,19 @@ pub(super) fn json_reply(value: &Value) -> Reply {
     reply("application/json", value.to_string())
 }
 
-pub(super) fn health() -> Result<Reply, Failure> {
-    Ok(json_reply(&json!({"status": "ok"})))
+pub(super) fn health(app: &App) -> Result<Reply, Failure> {
+    let mut answer = app.build.json();
+    answer.insert("status".to_owned(), "ok".into());
+    Ok(json_reply(&answer.into()))
 }
 
 pub(super) fn ready(app: &App) -> Result<Reply, Failure> {
     if app.is_draining() {
         return Err(Failure::busy("draining", "the server is stopping"));
     }
-    app.decoder()?;
+    if app.decoder()?.batcher.is_lost() {
+        return Err(Failure::busy("device", "the device failed: restart the server"));
+    }
     Ok(json_reply(&json!({"status": "ready"})))
 }
 
@@ -63,13 +71,14 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
         ]);
     }
     if let Ok(decoder) = app.decoder() {
-        let places = decoder.batcher.admission();
+        let slots = decoder.batcher.slots();
         gauges.extend([
             gauge("queue_frames", "Frames that wait for their step.", decoder.batcher.queue_depth()),
-            gauge("decode_streams", "Streams that the decoder serves.", places.in_use()),
-            gauge("decode_capacity_streams", "Streams that the decoder can serve.", places.limit()),
+            gauge("decode_streams", "Streams that the decoder serves.", slots.in_use()),
+            gauge("decode_capacity_streams", "Streams that the decoder can serve.", slots.limit()),
+            gauge("queue_waiting", "Requests that wait for a free stream.", slots.waiting()),
             gauge("encode_queue_frames", "Frames that wait for the encoder.", decoder.encoder.queue_depth()),
-            gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.admission().in_use()),
+            gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.slots().in_use()),
         ]);
     }
     if let Some(usage) = gpu_usage(app) {
@@ -89,7 +98,19 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     gauges.extend(
         resident.into_iter().filter_map(|(name, help, bytes)| Some(Gauge { name, help, value: bytes? as f64 })),
     );
-    Ok(reply("text/plain; version=0.0.4", app.metrics.text(&gauges)))
+    let mut text = app.metrics.text(&gauges);
+    metrics::rows(&mut text, ["build_info", "gauge", "What the program was built from."], [(app.build.labels(), 1)]);
+    let is_up = app.upstream.as_ref().and_then(|upstream| upstream.is_up());
+    let is_up = is_up.map(|is_up| (String::new(), u64::from(is_up)));
+    metrics::rows(&mut text, ["upstream_up", "gauge", "Whether the upstream answers."], is_up);
+    let keys = app.guard.keys.figures();
+    let each =
+        |value: fn(&KeyFigures) -> u64| keys.iter().map(move |key| (format!("key=\"{}\"", key.name), value(key)));
+    metrics::rows(&mut text, ["key_streams", "gauge", "Open streams, by key."], each(|key| key.streams as u64));
+    metrics::rows(&mut text, ["key_requests_total", "counter", "Requests, by key."], each(|key| key.requests));
+    let help = "Streams that a key's limit refused, by key.";
+    metrics::rows(&mut text, ["key_refused_total", "counter", help], each(|key| key.refused));
+    Ok(reply("text/plain; version=0.0.4", text))
 }
 
 /// Returns one report, or one each second over a WebSocket.
@@ -101,7 +122,7 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
     let upgrade = hyper::upgrade::on(&mut call.request);
     let app = Arc::clone(app);
     tokio::spawn(async move {
-        let _permit = call.connection.permit;
+        let _record = call.record;
         let Ok(upgraded) = upgrade.await else { return };
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let mut incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
@@ -125,11 +146,21 @@ fn gpu_usage(app: &App) -> Option<GpuUsage> {
     device::usage(&app.decoder().ok()?.device)
 }
 
+/// Returns the requests that wait for a free stream, and those that did.
+fn queue(app: &App, batcher: Option<&Batcher>) -> Value {
+    let mut queue = app.metrics.queue.json();
+    queue["waiting"] = batcher.map_or(0, |batcher| batcher.slots().waiting()).into();
+    queue["expected_seconds"] = batcher.map(|batcher| batcher.slots().forecast().as_secs_f64()).into();
+    queue["limit_seconds"] = app.limits.queue.as_secs_f64().into();
+    queue
+}
+
 fn report(app: &App) -> Value {
     let decoder = app.decoder().ok();
     let batcher = decoder.map(|decoder| &decoder.batcher);
     json!({
         "type": "status",
+        "build": app.build.json(),
         "streams": app.streams.json(),
         "batch_size": app.metrics.batch_size(),
         "queue_depth": batcher.map_or(0, |batcher| batcher.queue_depth()),
@@ -142,7 +173,30 @@ fn report(app: &App) -> Value {
             "busy_percent": usage.busy_percent,
             "power_watts": usage.power_watts,
         })),
-        "capacity_streams": batcher.map_or(0, |batcher| batcher.admission().limit()),
-        "refused": batcher.map_or(0, |batcher| batcher.admission().refused()) + app.connections.refused(),
+        "capacity_streams": batcher.map_or(0, |batcher| batcher.slots().limit()),
+        "capacity": batcher.map(|batcher| batcher.capacity().json()),
+        "queue": queue(app, batcher),
+        "places": places(app),
+        "frame_seconds": decoder.map(|decoder| frame_seconds(decoder.model.config())),
+        "missed_deadlines": app.metrics.missed_frames(),
+        "refusals": app.metrics.refusals_json(),
+        "refused": batcher.map_or(0, |batcher| batcher.slots().refused()) + app.connections.refused(),
     })
+}
+
+/// Returns `{KIND: {"in_use", "limit"}}` for the kinds of streams that have places of their own.
+fn places(app: &App) -> Value {
+    let one = |in_use: usize, limit: usize| json!({"in_use": in_use, "limit": limit});
+    let slots = |slots: &SlotQueue| one(slots.in_use(), slots.limit());
+    let decoder = app.decoder().ok();
+    json!({
+        "decode": decoder.map(|decoder| slots(decoder.batcher.slots())),
+        "encode": decoder.map(|decoder| slots(decoder.encoder.slots())),
+        "synth": app.synth_pool().ok().map(|pool| one(pool.admission().in_use(), pool.admission().limit())),
+    })
+}
+
+/// Returns the time that one frame of tokens sounds: its samples are late after it.
+fn frame_seconds(config: &Config) -> f64 {
+    config.frame_len() as f64 / f64::from(config.sampling_rate)
 }

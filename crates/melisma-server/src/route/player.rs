@@ -12,7 +12,7 @@ use melisma::text::base64;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::intake::record;
+use super::intake::{Length, record};
 use crate::app::{App, OpenStreamGuard};
 use crate::audio::{Encoder, Format, Layout};
 use crate::batcher::{Block, Output};
@@ -21,6 +21,7 @@ use crate::http::failure::Failure;
 use crate::http::race::{First, race};
 use crate::metrics::Stage;
 use crate::picture::Picture;
+use crate::record::Record;
 
 const LEDGER: HeaderName = HeaderName::from_static("x-melisma-ledger");
 pub(super) const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-melisma-sample-rate-hz");
@@ -44,6 +45,7 @@ impl Feed {
         let failed = loop {
             match output.next().await {
                 Ok(Some(block)) => {
+                    player.declare(player.length.swap(0, Relaxed))?;
                     let mut next = player.encode(block)?;
                     next.n_samples += first.n_samples;
                     next.drawn.splice(..0, first.drawn);
@@ -100,7 +102,7 @@ impl Packaging {
         Some(event(&json!({"type": "speech.audio.done", "usage": usage})))
     }
 
-    /// Messages of a picture.
+    /// Returns the bytes of a picture's messages.
     fn drawn(&self, messages: &[Value]) -> Vec<u8> {
         match self {
             Self::Plain => Vec::new(),
@@ -138,13 +140,11 @@ impl From<melisma::Error> for Fault {
 
 /// The parts of an answer.
 pub(super) struct Play {
-    pub(super) app: Arc<App>,
-    pub(super) id: String,
-    /// When the request came.
-    pub(super) start: Instant,
+    pub(super) record: Arc<Record>,
     /// Its name in status and events.
     pub(super) kind: &'static str,
     pub(super) layout: Layout,
+    pub(super) length: Length,
     pub(super) format: Format,
     pub(super) packaging: Packaging,
     /// 1 leaves the audio as it is.
@@ -165,18 +165,20 @@ struct Encoded {
 
 /// Answers with the first bytes of audio; until then a fault has its own status.
 pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
-    let Play { app, id, start, kind, layout, format, packaging, speed, picture } = play;
-    let open_stream = app.streams.list(&id, kind);
-    let encoder = Encoder::new(format, layout)?;
+    let Play { record, kind, layout, length, format, packaging, speed, picture } = play;
+    let app = Arc::clone(&record.app);
+    let open_stream = app.streams.list(&record.id, kind);
+    let encoder = Encoder::new(format, layout, None)?;
     let stretch = (speed != 1.0).then(|| Stretch::new(layout, speed)).transpose()?;
     let (pieces, body) = Body::stream(app.limits.stall_timeout);
     let media_type = match packaging {
         Packaging::Plain => format.media_type(),
         Packaging::Events(_) => "text/event-stream",
     };
-    let mut player = Player { app, id, kind, open_stream, layout, stretch, encoder, packaging, picture, pieces };
+    let mut player =
+        Player { app, record, kind, open_stream, layout, length, format, stretch, encoder, packaging, picture, pieces };
     let (first, output) = feed.first(output, &mut player).await?;
-    player.app.metrics.first_audio(start.elapsed());
+    player.record.first_audio();
     tokio::spawn(player.play(first, output, feed));
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
@@ -190,10 +192,12 @@ pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<R
 /// Sends the audio of one stream.
 struct Player {
     app: Arc<App>,
-    id: String,
+    record: Arc<Record>,
     kind: &'static str,
     open_stream: OpenStreamGuard,
     layout: Layout,
+    length: Length,
+    format: Format,
     stretch: Option<Stretch>,
     encoder: Encoder,
     packaging: Packaging,
@@ -204,21 +208,17 @@ struct Player {
 impl Player {
     /// Sends all audio from `first` on.
     async fn play(self, first: Encoded, output: Output, feed: Feed) {
-        let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, Instant::now());
+        let (record, kind) = (Arc::clone(&self.record), self.kind);
         let reason = match self.send_all(first, output, feed).await {
             Ok(()) => "done",
             Err(Fault::Client(SendError::Gone)) => "client_left",
-            Err(Fault::Client(SendError::Slow)) => {
-                app.metrics.dropped("slow_client");
-                "slow_client"
-            }
+            Err(Fault::Client(SendError::Slow)) => "slow_client",
             Err(Fault::Server(failure)) => {
-                app.metrics.dropped("fault");
-                app.log.event(json!({"event": "fault", "request_id": id, "error": failure.json()["error"]}));
+                record.failed(&failure);
                 "fault"
             }
         };
-        app.ended(kind, &id, reason, start);
+        record.ended(kind, reason);
     }
 
     async fn send_all(mut self, first: Encoded, mut output: Output, mut feed: Feed) -> Result<(), Fault> {
@@ -254,7 +254,7 @@ impl Player {
         if let Some(end) = self.packaging.end(ledger) {
             self.pieces.send(end).await?;
         }
-        let shown = record(&self.app, &self.id, ledger, n_samples);
+        let shown = record(&self.app, &self.record.id, ledger, n_samples);
         let mut trailers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_str(&shown.to_string()) {
             trailers.insert(LEDGER, value);
@@ -270,6 +270,14 @@ impl Player {
             let _ = self.pieces.finish(HeaderMap::new()).await;
         }
         Fault::Server(failure)
+    }
+
+    /// Writes `n_samples` into the header, which has not left yet; 0 is an unknown length.
+    fn declare(&mut self, n_samples: u64) -> melisma::Result<()> {
+        if n_samples > 0 {
+            self.encoder = Encoder::new(self.format, self.layout, Some(n_samples))?;
+        }
+        Ok(())
     }
 
     fn encode(&mut self, block: Block) -> melisma::Result<Encoded> {

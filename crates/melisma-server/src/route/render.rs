@@ -1,5 +1,5 @@
 //! `GET /v1/synth.wav`, `.flac`, `.mp3` and `.opus`: a piece of generated music, as `melisma synth
-//! --loudness off` renders it.
+//! --loudness off` renders it; `.mid`: its notes.
 
 use std::sync::Arc;
 
@@ -9,47 +9,52 @@ use melisma::synth::{BusConfig, Length, Performance, Setup, compose};
 use tokio::runtime::Handle;
 
 use super::Call;
-use super::piece::Piece;
+use super::piece::{self, Piece};
+use super::plain::reply;
 use super::player::seconds;
+use crate::admission::Permit;
 use crate::app::App;
 use crate::audio::{Encoder, Format, Layout};
 use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
-use crate::http::query::Query;
 
-const DEFAULT_SECONDS: f64 = 60.0;
+/// Returns the notes of a piece as a MIDI file, as `melisma synth --midi` writes it.
+pub(super) fn midi(app: &App, call: &Call) -> Result<Reply, Failure> {
+    let (Piece { style, seed, .. }, length_s) = piece::read(call.request.uri().query(), app.limits.piece)?;
+    call.record.note("format", "midi");
+    let _permit = permit(app)?;
+    Ok(reply("audio/midi", compose(&style, seed, length_s)?.to_midi()?))
+}
+
+fn permit(app: &App) -> Result<Permit, Failure> {
+    app.renders.try_acquire().ok_or_else(|| Failure::busy("full", "other pieces are being rendered"))
+}
 
 pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<Reply, Failure> {
-    let mut query = Query::new(call.request.uri().query())?;
-    let Piece { style, seed, sample_rate } = Piece::new(&mut query)?;
-    let longest = app.limits.piece.as_secs_f64();
-    let length = query.value("seconds", &format!("more than 0 and at most {longest}"), |text| {
-        text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= longest)
-    })?;
-    query.finish()?;
-    let permit = app.renders.try_acquire();
-    let permit = permit.ok_or_else(|| Failure::busy("full", "other pieces are being rendered"))?;
-    let length_s = length.unwrap_or(DEFAULT_SECONDS);
+    let (Piece { style, seed, sample_rate }, length_s) = piece::read(call.request.uri().query(), app.limits.piece)?;
+    call.record.note("format", format.name());
+    let permit = permit(app)?;
     let score = compose(&style, seed, length_s)?;
     let n_samples = (length_s * f64::from(sample_rate)).round().max(1.0) as u64;
     let setup = Setup::new(BusConfig::new(sample_rate)).with_length(Length::Samples(n_samples));
     let performance = Performance::new(&score, setup)?;
     let layout = Layout::new(sample_rate, 2);
-    let encoder = match format {
-        Format::Wav => Encoder::sized(layout, n_samples)?,
-        _ => Encoder::new(format, layout)?,
-    };
+    let encoder = Encoder::new(format, layout, Some(n_samples))?;
     let (pieces, body) = Body::stream(app.limits.stall_timeout);
-    let app = Arc::clone(app);
+    let record = Arc::clone(&call.record);
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         // A client that leaves ends the rendering; a fault cuts the answer off.
-        match render(performance, encoder, pieces) {
-            Ok(n_samples) => app.metrics.audio(seconds(n_samples, layout)),
-            Err(Stop::Client(SendError::Slow)) => app.metrics.dropped("slow_client"),
-            Err(Stop::Client(SendError::Gone)) => app.metrics.dropped("client_left"),
-            Err(Stop::Fault) => app.metrics.dropped("fault"),
-        }
+        let reason = match render(performance, encoder, pieces) {
+            Ok(n_samples) => {
+                record.app.metrics.audio(seconds(n_samples, layout));
+                "done"
+            }
+            Err(Stop::Client(SendError::Slow)) => "slow_client",
+            Err(Stop::Client(SendError::Gone)) => "client_left",
+            Err(Stop::Fault) => "fault",
+        };
+        record.ended("render", reason);
     });
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));

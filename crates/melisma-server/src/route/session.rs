@@ -1,7 +1,6 @@
 //! Sessions of streams over WebSockets: pings, errors and the close.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use hyper::body::Incoming as Upload;
 use hyper::upgrade::Upgraded;
@@ -13,8 +12,9 @@ use tokio::time::timeout;
 
 use super::Call;
 use crate::app::App;
-use crate::http::accept::Connection;
+use crate::http::body::Watcher;
 use crate::http::failure::Failure;
+use crate::record::Record;
 use crate::websocket::{End, Incoming, Message, Outgoing, Writer};
 
 /// Pings that a client may miss.
@@ -47,11 +47,8 @@ impl From<Error> for Fault {
 /// The sending side of a session.
 pub(super) struct Session {
     pub(super) app: Arc<App>,
-    pub(super) id: String,
-    pub(super) start: Instant,
+    pub(super) record: Arc<Record>,
     outgoing: Outgoing<WriteHalf<TokioIo<Upgraded>>>,
-    /// Held until the connection ends.
-    _connection: Connection,
 }
 
 /// The receiving side of a session.
@@ -67,7 +64,7 @@ impl Session {
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
         let outgoing = Outgoing::new(write, app.limits.stall_timeout);
-        let session = Self { app, id: call.id, start: call.start, outgoing, _connection: call.connection };
+        let session = Self { app, record: call.record, outgoing };
         Some((session, MessageReceiver { incoming, n_silent: 0 }))
     }
 
@@ -78,6 +75,11 @@ impl Session {
 
     /// Sends a message.
     pub(super) async fn send(&self, message: Message) -> Result<(), Fault> {
+        self.record.sent(match &message {
+            Message::Text(text) => text.len(),
+            Message::Binary(bytes) => bytes.len(),
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) => 0,
+        });
         self.outgoing.send(message).await.map_err(|_| Fault::Slow)
     }
 
@@ -117,6 +119,7 @@ impl Session {
             Err(Fault::Client(End::Lost(_))) => ("client_left", None),
             Err(Fault::Slow) => ("slow_client", Some((1008, "the client receives too slowly".to_owned()))),
             Err(Fault::Reported(failure)) => {
+                self.record.failed(&failure);
                 let mut message = failure.json();
                 message["type"] = "error".into();
                 // The close frame follows in any case.
@@ -125,10 +128,7 @@ impl Session {
                 ("fault", Some((code, "see the error message".to_owned())))
             }
         };
-        if reason != "done" {
-            self.app.metrics.dropped(reason);
-        }
+        self.record.ended(kind, reason);
         self.outgoing.end(close.map(|close| Message::Close(Some(close))));
-        self.app.ended(kind, &self.id, reason, self.start);
     }
 }

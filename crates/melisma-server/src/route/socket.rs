@@ -27,7 +27,7 @@ use crate::websocket::{Message, handshake};
 
 /// Opens a stream, and then the WebSocket: a client that is refused sees a plain status. So does a plain
 /// request, because browsers do not tell pages why a WebSocket was refused.
-pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+pub(super) async fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
     let format = block::sample_format(&mut query)?;
     let has_picture = query.value("picture", "0 or 1", |text| match text {
@@ -37,8 +37,10 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     })?;
     let choice = Choice::new(&mut query)?;
     query.finish()?;
+    call.record.note("format", format.name());
     let accepted = handshake::accept(&call.request).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
-    let (intake, output, layout) = choice.open(app)?;
+    let (intake, output, layout) = choice.open(app).await?;
+    call.record.note_time("queue_seconds");
     let picture = has_picture.filter(|has| *has).map(|_| Picture::at_rate(layout.sample_rate)).transpose()?;
     let app = Arc::clone(app);
     tokio::spawn(async move {
@@ -102,14 +104,14 @@ impl Client {
     }
 
     async fn play(&self, mut output: Output, mut picture: Option<Picture>) -> Result<(), Fault> {
-        let Session { app, id, start, .. } = &self.session;
-        let open_stream = app.streams.list(id, "decode");
+        let Session { app, record: request, .. } = &self.session;
+        let open_stream = app.streams.list(&request.id, "decode");
         self.session.send_json(&block::start(self.format, self.layout)).await?;
         let mut encoder = Encoder::samples(self.format, self.layout)?;
         let (mut position, mut is_whole) = (0, false);
         while let Some(next) = output.next().await? {
             if position == 0 {
-                app.metrics.first_audio(start.elapsed());
+                request.first_audio();
             }
             let sending = Instant::now();
             let bytes = encoder.push(&next.content)?;
@@ -118,7 +120,7 @@ impl Client {
             app.metrics.stage(Stage::Send, sending.elapsed());
             app.metrics.audio(seconds(next.content.len() as u64, self.layout));
             position += next.content.len() as u64;
-            open_stream.sent(seconds(position, self.layout), *start);
+            open_stream.sent(seconds(position, self.layout), request.start);
             is_whole = next.is_last;
             let drawn = picture.as_mut().map(|picture| picture.push(&next.content)).transpose()?;
             self.show(drawn.unwrap_or_default()).await?;
@@ -129,7 +131,7 @@ impl Client {
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).into());
         };
         self.show(picture.map(Picture::finish).transpose()?.unwrap_or_default()).await?;
-        let mut message = record(app, id, ledger, position);
+        let mut message = record(app, &request.id, ledger, position);
         message["type"] = "ledger".into();
         self.session.send_json(&message).await
     }

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::{HeaderMap, StatusCode};
 use melisma::snac::tokens::Ledger;
-use serde_json::json;
+use melisma::speak::CycleDetector;
+use serde_json::Value;
 
 use super::Call;
-use super::intake::{Choice, Intake};
+use super::intake::{Choice, Intake, Length};
 use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
 use crate::batcher;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::upload::RequestBody;
+use crate::log::Level;
 use crate::picture::Picture;
-use crate::speech::{CycleDetector, Request, StreamFormat};
+use crate::record::Record;
+use crate::speech::{Request, StreamFormat};
 use crate::upstream::{CompletionEvent, CompletionStream, Limits, PromptVars, fault};
 
 /// OpenAI's clients try again unless this says no.
@@ -28,13 +30,15 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
     check_type(call.request.headers())?;
     let upload = RequestBody::new(call.request.into_body(), app.limits.speech_bytes, app.limits.stall_timeout);
-    let request = Request::read(&upload.whole().await?, upstream)?;
-    let (intake, output, layout) = Choice::speech().open(app)?;
+    let request = Request::read(&upload.read_all().await?, upstream)?;
+    call.record.note("voice", request.voice.as_str());
+    call.record.note("characters", request.n_chars());
+    call.record.note("format", request.format.name());
+    let (intake, output, layout) = Choice::speech().open(app).await?;
+    call.record.note_time("queue_seconds");
     let vars = PromptVars { text: "", voice: &request.voice, instructions: &request.instructions };
     let speaker = Speaker {
-        app: Arc::clone(app),
-        id: call.id.clone(),
-        start: call.start,
+        record: Arc::clone(&call.record),
         completions: upstream.complete(&request.pieces, vars),
         intake,
         limits: upstream.limits(),
@@ -45,10 +49,11 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
         StreamFormat::Events => Packaging::Events(Arc::clone(&speaker.prompt_tokens)),
     };
     let picture = request.has_picture.then(|| Picture::at_rate(layout.sample_rate)).transpose()?;
-    let (app, Request { format, speed, .. }) = (Arc::clone(app), request);
+    let Request { format, speed, .. } = request;
     let feed = Feed::start(speaker.speak());
-    let (id, start, kind) = (call.id, call.start, "speech");
-    play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
+    // A model that speaks does not say for how long.
+    let (record, kind, length) = (call.record, "speech", Length::default());
+    play(Play { record, kind, layout, length, format, packaging, speed, picture }, feed, output).await
 }
 
 fn no_voice() -> Failure {
@@ -69,9 +74,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
 
 /// Feeds a stream with the upstream's tokens.
 struct Speaker {
-    app: Arc<App>,
-    id: String,
-    start: Instant,
+    record: Arc<Record>,
     completions: CompletionStream,
     intake: Intake,
     limits: Limits,
@@ -80,9 +83,8 @@ struct Speaker {
 
 impl Speaker {
     async fn speak(self) -> Result<Ledger, Failure> {
-        let (app, id, start) = (Arc::clone(&self.app), self.id.clone(), self.start);
         // A client that leaves ends this task where it waits.
-        let mut outcome = Outcome { app, id, start, name: "client_left", detail: None };
+        let mut outcome = Outcome { record: Arc::clone(&self.record), name: "client_left", detail: None };
         let spoken = self.feed().await;
         outcome.name = spoken.as_ref().map_or_else(Failure::code, |_| "done");
         outcome.detail = spoken.as_ref().err().and_then(Failure::detail).map(str::to_owned);
@@ -90,13 +92,14 @@ impl Speaker {
     }
 
     async fn feed(mut self) -> Result<Ledger, Failure> {
-        let mut detector = RunawayDetector::new(&self.app, self.limits)?;
+        let mut detector = RunawayDetector::new(&self.record.app, self.limits)?;
         let mut has_begun = false;
         while let Some(said) = self.completions.next().await? {
             match said {
                 CompletionEvent::Text(text) => {
                     if !std::mem::replace(&mut has_begun, true) {
-                        self.app.metrics.first_token(self.start.elapsed());
+                        self.record.app.metrics.first_token(self.record.start.elapsed());
+                        self.record.note_time("first_token_seconds");
                     }
                     let codes = self.intake.push(text.as_bytes()).await.map_err(blame)?;
                     detector.text(text.len(), codes.n_frames(), self.intake.ledger().seen())?;
@@ -115,9 +118,7 @@ impl Speaker {
 
 /// The outcome of an input, counted and logged when it is dropped.
 struct Outcome {
-    app: Arc<App>,
-    id: String,
-    start: Instant,
+    record: Arc<Record>,
     name: &'static str,
     /// The message of the upstream.
     detail: Option<String>,
@@ -125,17 +126,22 @@ struct Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        let Self { app, id, start, name, detail } = self;
-        app.metrics.upstream(name);
-        let detail = app.upstream.as_ref().zip(detail.as_deref()).map(|(upstream, said)| upstream.redacted(said));
-        let seconds = start.elapsed().as_secs_f64();
-        app.log.event(
-            json!({"event": "upstream", "request_id": id, "outcome": name, "detail": detail, "seconds": seconds}),
-        );
+        let Record { app, id, start, .. } = &*self.record;
+        app.metrics.upstream(self.name);
+        let said = app.upstream.as_ref().zip(self.detail.as_deref());
+        let level = if matches!(self.name, "done" | "client_left") { Level::Info } else { Level::Error };
+        let fields = [
+            ("event", Value::from("upstream")),
+            ("request_id", id.as_str().into()),
+            ("outcome", self.name.into()),
+            ("detail", said.map(|(upstream, said)| upstream.redacted(said)).into()),
+            ("seconds", start.elapsed().as_secs_f64().into()),
+        ];
+        app.log.event(level, fields);
     }
 }
 
-/// Returns the tokens that do not fit the decoder are the upstream's fault, not the client's.
+/// Blames the upstream, not the client, for tokens that do not fit the decoder.
 fn blame(failure: Failure) -> Failure {
     match failure.status.is_client_error() {
         true => fault::garbage("its tokens do not fit the codec")

@@ -58,6 +58,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let format = block::sample_format(&mut query)?;
     let ahead_ms = query.value("ahead", "10 to 500 ms", |text| text.parse().ok().filter(|ms| AHEAD_MS.contains(ms)))?;
     query.finish()?;
+    call.record.note("format", format.name());
     app.check_open()?;
     let (music, remote) = Endless::new(style, seed, EngineConfig::default().with_sample_rate(sample_rate))?;
     let synth_pool = app.synth_pool()?;
@@ -168,8 +169,8 @@ impl Listener {
         mut blocks: mpsc::Receiver<RenderedBlock>,
         stopped: oneshot::Receiver<()>,
     ) -> Result<(), Fault> {
-        let Session { app, id, start, .. } = &self.session;
-        let open_stream = app.streams.list(id, "synth");
+        let Session { app, record, .. } = &self.session;
+        let open_stream = app.streams.list(&record.id, "synth");
         self.session.send_json(&block::start(self.format, self.layout)).await?;
         let mut encoder = Encoder::samples(self.format, self.layout)?;
         let mut stopped = stopped;
@@ -187,7 +188,7 @@ impl Listener {
             self.session.send(Message::Binary(head.with(self.format, &bytes))).await?;
             app.metrics.late(played.due);
             app.metrics.audio(BLOCK);
-            open_stream.sent(seconds(played.position + n_samples as u64, self.layout), *start);
+            open_stream.sent(seconds(played.position + n_samples as u64, self.layout), record.start);
             if let Some(level) = played.level {
                 let end = played.position + n_samples as u64;
                 let (peak, loudness) = (level.peak_dbtp, level.momentary_lufs);

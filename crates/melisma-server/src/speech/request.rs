@@ -1,17 +1,16 @@
 //! The body of `POST /v1/audio/speech`.
 
 use hyper::StatusCode;
+use melisma::speak::{PIECE_CHARS, cut};
 use serde_json::{Map, Value};
 
-use super::{MODELS, OPENAI_VOICES, sentence};
+use super::{MODELS, OPENAI_VOICES};
 use crate::audio::Format;
 use crate::http::failure::Failure;
 use crate::upstream::{Upstream, clean};
 
 /// Characters of an input, and of instructions.
 const MAX_CHARS: usize = 4096;
-/// Characters of a piece of it: about 20 seconds of speech.
-const PIECE_CHARS: usize = 300;
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 const FORMATS: &str = "mp3, opus, flac, wav or pcm";
 
@@ -55,7 +54,7 @@ impl Request {
             return Err(Failure::invalid("invalid_content", "the body is not a JSON object"));
         };
         check_model(&fields)?;
-        let pieces = sentence::cut(&clean(&text(&fields, "input")?), PIECE_CHARS);
+        let pieces = cut(&clean(&text(&fields, "input")?), PIECE_CHARS);
         if pieces.is_empty() {
             return Err(Failure::parameter("input", "`input` has no text"));
         }
@@ -70,13 +69,18 @@ impl Request {
         let instructions = if has_instructions { text(&fields, "instructions")? } else { String::new() };
         Ok(Self {
             pieces,
-            voice: voice(&fields, upstream.voices())?,
+            voice: voice(&fields, &upstream.voices())?,
             instructions: clean(&instructions),
             format: format.unwrap_or(Format::Mp3),
             stream_format,
             speed: speed(&fields)?,
             has_picture: has_picture(&fields, stream_format)?,
         })
+    }
+
+    /// Returns the characters that are spoken.
+    pub(crate) fn n_chars(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.chars().count()).sum()
     }
 }
 
@@ -116,7 +120,7 @@ fn check_model(fields: &Map<String, Value>) -> Result<(), Failure> {
     Err(Failure::new(StatusCode::NOT_FOUND, "model_not_found", message).about("model"))
 }
 
-/// OpenAI's clients write a voice as a name, or as an object with its `id`.
+/// Reads the voice, which OpenAI's clients write as a name or as an object with its `id`.
 fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failure> {
     let value = fields.get("voice").map(|value| value.get("id").unwrap_or(value));
     let name = value.and_then(Value::as_str);
@@ -138,7 +142,7 @@ fn speed(fields: &Map<String, Value>) -> Result<f64, Failure> {
     speed.filter(|speed| SPEEDS.contains(speed)).ok_or_else(wrong)
 }
 
-/// Melisma's own field.
+/// Reads `picture`, a field of Melisma's own.
 fn has_picture(fields: &Map<String, Value>, stream_format: StreamFormat) -> Result<bool, Failure> {
     match fields.get("picture") {
         None | Some(Value::Null | Value::Bool(false)) => Ok(false),

@@ -54,23 +54,8 @@ impl Answer {
     /// # Errors
     /// It cannot be reached, or answers with anything but a stream of events.
     pub(super) async fn ask(upstream: &Upstream, body: String) -> Result<Self, Failure> {
-        let address = &upstream.address;
-        let connecting = TcpStream::connect((&*address.host, address.port));
-        let limit = upstream.limits().connect;
-        let socket = timeout(limit, connecting).await.map_err(fault::unreachable)?.map_err(fault::unreachable)?;
-        // It only costs latency.
-        let _ = socket.set_nodelay(true);
-        let request = request(upstream, body);
         let mut driver = JoinSet::new();
-        let answer = match &upstream.tls {
-            None => send(socket, request, &mut driver).await?,
-            Some(connector) => {
-                let name = ServerName::try_from(address.host.clone()).map_err(fault::tls)?;
-                let securing = connector.connect(name, socket);
-                let socket = timeout(limit, securing).await.map_err(fault::tls)?.map_err(fault::tls)?;
-                send(socket, request, &mut driver).await?
-            }
-        };
+        let answer = exchange(upstream, completion_request(upstream, body), &mut driver).await?;
         let answer = check(answer).await?;
         let limits = upstream.limits();
         Ok(Self {
@@ -141,6 +126,43 @@ impl Answer {
     }
 }
 
+impl Upstream {
+    /// Asks for its models. Any answer is one.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not answer within the time to connect.
+    pub(super) async fn probe(&self) -> Result<(), Failure> {
+        let mut driver = JoinSet::new();
+        let mut asked = request(self, Body::Whole(None));
+        *asked.uri_mut() = self.address.path("/v1/models").parse().unwrap_or_default();
+        let answered = timeout(self.limits().connect, exchange(self, asked, &mut driver)).await;
+        answered.map_err(fault::unreachable)?.map(drop)
+    }
+}
+
+/// Sends a request over a connection of its own.
+async fn exchange(
+    upstream: &Upstream,
+    request: Request<Body>,
+    driver: &mut JoinSet<()>,
+) -> Result<Response<Incoming>, Failure> {
+    let address = &upstream.address;
+    let connecting = TcpStream::connect((&*address.host, address.port));
+    let limit = upstream.limits().connect;
+    let socket = timeout(limit, connecting).await.map_err(fault::unreachable)?.map_err(fault::unreachable)?;
+    // It only costs latency.
+    let _ = socket.set_nodelay(true);
+    match &upstream.tls {
+        None => send(socket, request, driver).await,
+        Some(connector) => {
+            let name = ServerName::try_from(address.host.clone()).map_err(fault::tls)?;
+            let securing = connector.connect(name, socket);
+            let socket = timeout(limit, securing).await.map_err(fault::tls)?.map_err(fault::tls)?;
+            send(socket, request, driver).await
+        }
+    }
+}
+
 /// Sends a request. The connection is driven in `driver`.
 async fn send<I>(socket: I, request: Request<Body>, driver: &mut JoinSet<()>) -> Result<Response<Incoming>, Failure>
 where
@@ -159,18 +181,25 @@ where
     })
 }
 
-/// The client's own headers are never part of it.
-fn request(upstream: &Upstream, body: String) -> Request<Body> {
-    let mut request = Request::new(Body::from(body));
+/// Returns the request for a completion.
+fn completion_request(upstream: &Upstream, body: String) -> Request<Body> {
+    let mut request = request(upstream, Body::from(body));
     *request.method_mut() = hyper::Method::POST;
-    // Both were checked when they were read.
+    // It was checked when it was read.
     *request.uri_mut() = upstream.path().parse().unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    request
+}
+
+/// Returns a request with the server's own headers: those of the client are never part of it.
+fn request(upstream: &Upstream, body: Body) -> Request<Body> {
+    let mut request = Request::new(body);
     let headers = request.headers_mut();
     if let Ok(host) = HeaderValue::from_str(&upstream.address.authority) {
         headers.insert(HOST, host);
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     if let Some(value) = &upstream.authorization {
         headers.insert(AUTHORIZATION, value.clone());

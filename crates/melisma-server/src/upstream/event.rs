@@ -16,7 +16,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events of at most `limit` bytes.
+    /// Allows events of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { line: Vec::new(), data: None, limit, skips_feed: false }
     }

@@ -10,22 +10,22 @@ fn bad(code: &'static str, message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::BAD_GATEWAY, code, message)
 }
 
-/// The address does not answer.
+/// Returns the failure of an address that does not answer.
 pub(super) fn unreachable(why: impl ToString) -> Failure {
     bad("upstream_unreachable", "the voice model cannot be reached").with_detail(why.to_string())
 }
 
-/// The certificate is not trusted, or the other side does not speak TLS.
+/// Returns the failure of a certificate that is not trusted, or of a peer that does not speak TLS.
 pub(super) fn tls(why: impl ToString) -> Failure {
     bad("upstream_tls", "the connection to the voice model cannot be trusted").with_detail(why.to_string())
 }
 
-/// It points elsewhere.
+/// Returns the failure of an address that points elsewhere.
 pub(super) fn redirect(status: StatusCode) -> Failure {
     bad("upstream_redirect", format!("the voice model answered with the redirect {}", status.as_u16()))
 }
 
-/// Returns any other status than 200.
+/// Returns the failure of any other status than 200.
 pub(super) fn status(status: StatusCode) -> Failure {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -35,44 +35,46 @@ pub(super) fn status(status: StatusCode) -> Failure {
     }
 }
 
-/// Returns an error message within the stream, or a completion that did not end as it should.
+/// Returns the failure of an error message within the stream, or of a completion that did not end
+/// as it should.
 pub(super) fn failed(why: impl ToString) -> Failure {
     bad("upstream_status", "the voice model reported an error").with_detail(why.to_string())
 }
 
-/// No token for too long, or not done in time.
+/// Returns the failure of an answer without a token for too long, or not done in time.
 pub(super) fn slow(limit: Duration) -> Failure {
     let message = format!("the voice model took longer than {} s", limit.as_secs_f64());
     Failure::new(StatusCode::GATEWAY_TIMEOUT, "upstream_slow", message)
 }
 
-/// Returns the stream ended before its end.
+/// Returns the failure of a stream that broke off.
 pub(super) fn broken() -> Failure {
     bad("upstream_broken", "the voice model broke off")
 }
 
-/// Returns the bytes that are not a stream of completions.
+/// Returns the failure of an answer that is not a stream of completions.
 pub(crate) fn garbage(what: &str) -> Failure {
     bad("upstream_garbage", format!("the voice model's answer is not a stream of completions: {what}"))
 }
 
-/// Text without audio tokens.
+/// Returns the failure of text without audio tokens.
 pub(crate) fn no_audio() -> Failure {
     bad("upstream_no_audio", "the voice model answered without audio tokens")
 }
 
-/// More tokens than a piece of text may have.
+/// Returns the failure of an answer with more tokens than a piece of text may have.
 pub(crate) fn endless(max_tokens: u64) -> Failure {
     bad("upstream_endless", format!("the voice model did not end within {max_tokens} tokens"))
 }
 
-/// Returns the upstream ended a piece because of its length; its own limit may be lower than `max_tokens`.
+/// Returns the failure of a piece that the upstream ended because of its length; its own limit may
+/// be lower than `max_tokens`.
 pub(super) fn cut_short(max_tokens: u64) -> Failure {
     let message = format!("the voice model reached its limit of tokens, at most {max_tokens}, before its end");
     bad("upstream_endless", message)
 }
 
-/// Returns the same audio over and over.
+/// Returns the failure of an answer that repeats the same audio.
 pub(crate) fn repeats(seconds: f64) -> Failure {
     bad("upstream_repeats", format!("the voice model repeated itself for {seconds} s"))
 }

@@ -20,11 +20,13 @@ mod settings;
 mod stop;
 mod template;
 mod tls;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
+use melisma::lock::Mutex;
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
@@ -35,6 +37,7 @@ pub use config::{Api, Config};
 use connection::MAX_EXCERPT_BYTES;
 pub use settings::Settings;
 pub use template::{PromptVars, Template, clean};
+pub(crate) use watch::watch;
 
 use crate::key;
 
@@ -81,6 +84,9 @@ pub struct Upstream {
     tls: Option<TlsConnector>,
     authorization: Option<HeaderValue>,
     settings: Settings,
+    voices: Mutex<Arc<[String]>>,
+    /// Whether it answered when it was asked last.
+    is_up: Mutex<Option<bool>>,
 }
 
 impl Upstream {
@@ -96,19 +102,32 @@ impl Upstream {
         };
         let key = settings.key.take().map(|key| key::check("the upstream's key", &key)).transpose()?;
         let authorization = key.map(|key| authorization(&key)).transpose()?;
-        let is_name = |voice: &String| !voice.is_empty() && clean(voice) == *voice;
-        if settings.voices.is_empty() || !settings.voices.iter().all(is_name) {
-            return Err(Error::invalid("the upstream's voices are not a list of names").with_hint("name at least one"));
-        }
-        Ok(Self { address, tls, authorization, settings })
+        let voices = Mutex::new(checked(std::mem::take(&mut settings.voices))?);
+        Ok(Self { address, tls, authorization, settings, voices, is_up: Mutex::default() })
     }
 
     /// Returns the model's voices, the default one first.
-    pub fn voices(&self) -> &[String] {
-        &self.settings.voices
+    pub fn voices(&self) -> Arc<[String]> {
+        Arc::clone(&self.voices.lock())
     }
 
-    /// Limits on the clients.
+    /// Takes the voices of `settings`, for the requests to come. Returns how many there are.
+    ///
+    /// # Errors
+    /// They are not valid, and the old ones stay.
+    pub fn set_voices(&self, settings: Settings) -> Result<usize> {
+        let voices = checked(settings.voices)?;
+        let count = voices.len();
+        *self.voices.lock() = voices;
+        Ok(count)
+    }
+
+    /// Returns whether it answered when it was asked last.
+    pub fn is_up(&self) -> Option<bool> {
+        *self.is_up.lock()
+    }
+
+    /// Returns the limits on the clients.
     pub fn limits(&self) -> Limits {
         self.settings.limits
     }
@@ -164,6 +183,15 @@ impl Upstream {
             Api::Completions => "/v1/completions",
             Api::Chat => "/v1/chat/completions",
         })
+    }
+}
+
+/// Returns the voices, if they are names.
+fn checked(voices: Vec<String>) -> Result<Arc<[String]>> {
+    let is_name = |voice: &String| !voice.is_empty() && clean(voice) == *voice;
+    match !voices.is_empty() && voices.iter().all(is_name) {
+        true => Ok(voices.into()),
+        false => Err(Error::invalid("the upstream's voices are not a list of names").with_hint("name at least one")),
     }
 }
 

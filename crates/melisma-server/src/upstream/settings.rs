@@ -64,7 +64,7 @@ impl Settings {
     }
 }
 
-/// Sampling as Orpheus' authors advise; vLLM and llama.cpp name the penalty differently.
+/// Returns the fields of sampling that Orpheus' authors advise; vLLM and llama.cpp name the penalty differently.
 fn fields(text: &str) -> Result<Map<String, Value>> {
     let wrong = || {
         Error::invalid("`upstream.request` is not a JSON object").with_hint(r#"write it as in '{"temperature": 0.6}'"#)

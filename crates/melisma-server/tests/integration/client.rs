@@ -11,11 +11,11 @@ use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::to_orpheus;
 use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 use melisma::{Device, Result};
-use melisma_server::batcher::{Batcher, Capacity, Setup};
+use melisma_server::batcher::{Batcher, Capacity, Setup, Sizing};
 use melisma_server::encoder;
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
-use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper};
+use melisma_server::{BuildInfo, Decoder, Guard, Limits, Listen, Log, Server, Settings, Stopper};
 use serde_json::Value;
 
 /// Longer than anything takes on a busy machine: only a test that fails waits for it.
@@ -37,24 +37,25 @@ impl Fixture {
     }
 
     pub fn start(max_streams: usize, settings: Settings) -> Self {
+        Self::on(Device::cpu().unwrap(), &MODEL, max_streams, settings)
+    }
+
+    /// A server that decodes on `device`, and encodes on the CPU: an encoder on the shim is not ready within minutes.
+    pub fn on(device: Device, model: &Arc<Model>, max_streams: usize, settings: Settings) -> Self {
+        let (said, model, stopper) = (settings.log.clone(), Arc::clone(model), settings.stopper.clone());
         let server = Server::bind(settings).unwrap();
-        let (address, stopper) = (server.address(), server.stopper());
+        let address = server.address();
         let thread = std::thread::spawn(move || {
             server.run(|metrics| {
                 let budget = Budget::unlimited();
-                let queue = Device::cpu()?.queue(&budget)?;
-                let encoder = encoder::start(&MODEL, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
+                let queue = device.queue(&budget)?;
+                let encoder = encoder::start(&model, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
                 let metrics = Arc::clone(metrics);
-                let capacity = Some(Capacity { streams: max_streams, step_frames: 8 });
-                let setup = Setup {
-                    queue: &queue,
-                    budget: &budget,
-                    options: EngineOptions::new(max_streams),
-                    capacity,
-                    metrics,
-                };
-                let batcher = Batcher::start(&MODEL, setup)?;
-                Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: queue.device() })
+                let sizing = Sizing::Given(Capacity { streams: max_streams, step_frames: 8 });
+                let (options, log) = (EngineOptions::new(max_streams), said);
+                let setup = Setup { queue: &queue, budget: &budget, options, sizing, metrics, log };
+                let batcher = Batcher::start(&model, setup)?;
+                Ok(Decoder { model, batcher, encoder, device })
             })
         });
         let fixture = Self { address, stopper, thread: Some(thread) };
@@ -64,6 +65,11 @@ impl Fixture {
 
     pub fn plain(max_streams: usize) -> Self {
         Self::new(max_streams, Guard::default(), Limits::default())
+    }
+
+    /// A server that refuses the stream after the last at once.
+    pub fn without_queue(max_streams: usize) -> Self {
+        Self::new(max_streams, Guard::default(), Limits { queue: Duration::ZERO, ..Limits::default() })
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -86,6 +92,22 @@ impl Fixture {
 
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.raw(&request(method, path, headers, body))
+    }
+
+    /// The status and the error's code that a POST of `body` gets.
+    pub fn refusal(&self, path: &str, body: &[u8]) -> (u16, String) {
+        let answer = self.request("POST", path, &[], body);
+        (answer.status, answer.code())
+    }
+
+    /// Checks that the answer to a POST begins before the last bytes of `body` are sent.
+    pub fn answers_early(&self, path: &str, body: &[u8]) {
+        let mut stream = self.connect();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body[..body.len() - 10]).unwrap();
+        let (head, _) = read_head(&mut stream);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     }
 
     /// All that answers a `HEAD`.
@@ -151,12 +173,14 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// A server without rules on a free port.
 pub fn settings() -> Settings {
     Settings {
-        address: "127.0.0.1:0".parse().unwrap(),
+        listen: Listen::Address("127.0.0.1:0".parse().unwrap()),
         guard: Guard::default(),
         limits: Limits::default(),
         log: Log::default(),
         threads: 2,
         upstream: None,
+        build: BuildInfo::default(),
+        stopper: Stopper::default(),
     }
 }
 

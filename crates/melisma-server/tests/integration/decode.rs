@@ -31,23 +31,29 @@ fn every_format_has_the_samples_of_a_whole_decode() {
     assert_eq!((wav.status, wav.is_whole), (200, true), "{wav:?}");
     assert_eq!(wav.headers["content-type"], "audio/wav");
     assert_eq!(wav.headers["x-melisma-sample-rate-hz"], "24000");
-    assert_eq!(wav.body[4..8], [0xff; 4]);
-    assert_eq!(wav.body[44..], s16(&expected));
+    let clip = Clip::mono(24_000, expected.clone());
+    assert!(wav.body == wav::encode(&clip, SampleFormat::S16).unwrap(), "the length is in its header");
     let pcm = SERVER.post("/v1/decode?format=pcm&chunk=4", to_ids(&MODEL, &codes).unwrap().as_bytes());
     assert_eq!(pcm.body, s16(&expected));
     let flac = SERVER.post("/v1/decode?format=flac", tokens(&codes).as_bytes());
     assert_eq!(flac.headers["content-type"], "audio/flac");
+    assert_eq!(declared(&flac.body), expected.len() as u64);
     assert_eq!(s16(&decoded(&flac.body, expected.len())), s16(&expected));
     for (name, format, media_type) in
         [("mp3", audio::Format::Mp3, "audio/mpeg"), ("opus", audio::Format::Opus, "audio/ogg; codecs=opus")]
     {
         let answer = SERVER.post(&format!("/v1/decode?format={name}"), tokens(&codes).as_bytes());
         let layout = audio::Layout::new(24_000, 1);
-        let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
+        let mut writer = audio::Writer::sized(Vec::new(), format, layout, Some(expected.len() as u64)).unwrap();
         writer.write(&expected).unwrap();
         assert_eq!(answer.headers["content-type"], media_type);
         assert!(answer.body == writer.finish().unwrap(), "{name}");
     }
+}
+
+/// The number of samples in the header of a FLAC file; 0 is an unknown one.
+fn declared(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes[18..26].try_into().unwrap()) & ((1 << 36) - 1)
 }
 
 /// The samples of a FLAC file, read by another project's decoder.
@@ -73,6 +79,40 @@ fn noise_and_lists_of_codes_are_obeyed() {
     let headers = [("content-type", "application/json")];
     let answer = SERVER.request("POST", "/v1/decode?format=pcm", &headers, json.as_bytes());
     assert_eq!(answer.body, s16(&samples(&codes, &Noise::default())));
+}
+
+#[test]
+fn headers_have_the_length_where_it_is_known_before_the_first_byte() {
+    let codes = codes(9, 6);
+    let post = |query: &str, media_type: &str, body: &[u8]| {
+        let mut stream = SERVER.connect();
+        let head = format!("POST /v1/decode?format={query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        let chunk = format!("{:x}\r\n", body.len());
+        let head = format!("{head}content-type: {media_type}\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
+        stream.write_all(&[head.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()).unwrap();
+        client::Answer::read(&mut stream).body
+    };
+    let (text, list) = (tokens(&codes), to_json(&MODEL, &codes));
+    let expected = samples(&codes, &Noise::default());
+    let lengths = |flac: &[u8], wav: &[u8]| {
+        assert_eq!(s16(&decoded(flac, expected.len())), s16(&expected));
+        assert_eq!(wav[44..], s16(&expected));
+        (declared(flac), u32::from_le_bytes(wav[40..44].try_into().unwrap()))
+    };
+    let known = (expected.len() as u64, 2 * expected.len() as u32);
+    let [flac, wav] = ["flac", "wav"].map(|format| post(format, "text/plain", text.as_bytes()));
+    assert_eq!(lengths(&flac, &wav), (0, u32::MAX), "a body that may go on");
+    let [flac, wav] = ["flac", "wav"].map(|format| post(format, "application/json", list.as_bytes()));
+    assert_eq!(lengths(&flac, &wav), known, "a list, which is read whole");
+    // A frame of which four tokens are left is completed from the one before it.
+    let cut: String = text.split_inclusive('>').take(1 + 5 * 7 + 4).collect();
+    let flac = SERVER.post("/v1/decode?format=flac", cut.as_bytes());
+    assert_eq!((flac.status, declared(&flac.body)), (200, known.0));
+    decoded(&flac.body, expected.len());
+    let long = text.clone() + &" ".repeat(300 << 10);
+    let flac = SERVER.post("/v1/decode?format=flac", long.as_bytes());
+    assert_eq!(declared(&flac.body), 0, "a body that is not waited for");
+    decoded(&flac.body, expected.len());
 }
 
 #[test]
@@ -206,7 +246,7 @@ fn mistakes_in_messages_are_told_before_the_close() {
 
 #[test]
 fn a_full_server_refuses_at_once_and_a_client_that_leaves_makes_room() {
-    let server = Fixture::plain(2);
+    let server = Fixture::without_queue(2);
     let limit = server.get("/v1/status").json()["capacity_streams"].as_u64().unwrap() as usize;
     let mut open: Vec<_> = (0..limit).map(|_| server.socket("/v1/decode", &[]).ok().unwrap()).collect();
     // Nobody leaves meanwhile: a refusal that waits for a place would never come.
@@ -223,7 +263,7 @@ fn a_full_server_refuses_at_once_and_a_client_that_leaves_makes_room() {
 
 #[test]
 fn a_request_that_breaks_off_frees_its_place() {
-    let server = Fixture::plain(1);
+    let server = Fixture::without_queue(1);
     let text = tokens(&codes(7, 6));
     let mut stream = server.connect();
     let head = "POST /v1/decode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";

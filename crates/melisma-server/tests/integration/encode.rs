@@ -90,20 +90,12 @@ fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
 #[test]
 fn tokens_leave_before_the_audio_ends() {
     let audio = wav::encode(&clip(24_000), wav::SampleFormat::S16).unwrap();
-    let mut stream = SERVER.connect();
-    let head = format!("POST /v1/encode HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", audio.len());
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&audio[..audio.len() - 10]).unwrap();
-    let (head, _) = read_head(&mut stream);
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    SERVER.answers_early("/v1/encode", &audio);
 }
 
 #[test]
 fn what_is_not_audio_is_refused() {
-    let post = |query: &str, body: &[u8]| {
-        let answer = SERVER.request("POST", &format!("/v1/encode{query}"), &[], body);
-        (answer.status, answer.code())
-    };
+    let post = |query: &str, body: &[u8]| SERVER.refusal(&format!("/v1/encode{query}"), body);
     let is = |code: &str| (400, code.to_owned());
     assert_eq!(post("", b""), is("invalid_content"));
     assert_eq!(post("?format=mp3", b"x"), is("invalid_parameter"));

@@ -10,7 +10,7 @@ use melisma::audio::wav::{self, SampleFormat};
 use melisma::snac::Noise;
 use melisma::snac::tokens::to_orpheus;
 use melisma_server::upstream::{self, Limits, Upstream};
-use melisma_server::{Log, Settings};
+use melisma_server::{Level, Log, Settings};
 use serde_json::json;
 
 use crate::client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
@@ -33,7 +33,7 @@ impl Stage {
         let upstream = Upstream::new(upstream::Settings { limits, key: Some(KEY.to_owned()), ..settings_of }).unwrap();
         let events = Arc::<Mutex<String>>::default();
         let seen = Arc::clone(&events);
-        let log = Log::new(move |line| *seen.lock().unwrap() += line);
+        let log = Log::new(Level::Info, move |_, line| *seen.lock().unwrap() += line);
         let server = Fixture::start(16, Settings { upstream: Some(upstream), log, ..settings() });
         Self { server, stand_in, events }
     }

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use melisma_server::{ConnectionTimeouts, Guard, Limits, ROUTES, Settings};
+use melisma_server::{ConnectionTimeouts, Guard, Keyring, Limits, Listen, ROUTES, Settings};
 
 use crate::client::{self, Answer, Fixture, codes, request, tokens};
 
 static KEYED: LazyLock<Fixture> = LazyLock::new(|| {
     let guard = Guard {
-        key: Some("opensesame".to_owned()),
+        keys: Keyring::of_key("a", "opensesame").unwrap(),
         allow_hosts: vec!["audio.example".to_owned()],
         allow_origins: vec!["https://app.example".to_owned()],
     };
@@ -59,11 +59,18 @@ fn the_status_comes_once_a_second_with_its_fields() {
     let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let expected = [
         "batch_size",
+        "build",
+        "capacity",
         "capacity_streams",
         "device",
+        "frame_seconds",
         "gpu",
         "memory_bytes",
+        "missed_deadlines",
+        "places",
+        "queue",
         "queue_depth",
+        "refusals",
         "refused",
         "stages",
         "streams",
@@ -229,7 +236,7 @@ fn smuggled_requests_are_refused() {
     }
 }
 
-/// A server that loses patience soon.
+/// Starts a server with short limits of time.
 fn hasty(connections: usize) -> Fixture {
     let ms = Duration::from_millis;
     let limits = Limits {
@@ -302,9 +309,10 @@ fn a_draining_server_finishes_its_streams_and_ends() {
 
 #[test]
 fn an_address_that_others_reach_needs_a_key() {
-    let settings = |guard| Settings { address: "0.0.0.0:0".parse().unwrap(), guard, ..client::settings() };
+    let settings =
+        |guard| Settings { listen: Listen::Address("0.0.0.0:0".parse().unwrap()), guard, ..client::settings() };
     let error = melisma_server::Server::bind(settings(Guard::default())).unwrap_err();
     assert!(error.to_string().contains("needs a key"), "{error}");
-    let guard = Guard { key: Some("k".to_owned()), ..Guard::default() };
+    let guard = Guard { keys: Keyring::of_key("a", "k").unwrap(), ..Guard::default() };
     assert!(melisma_server::Server::bind(settings(guard)).is_ok());
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use melisma::snac::Noise;
 use melisma_server::websocket::Message;
-use melisma_server::{Guard, Limits, Log, Settings};
+use melisma_server::{Guard, Level, Limits, Log, Settings};
 
 use crate::client::{Answer, Fixture, codes, read_head, samples, settings, tokens};
 
@@ -166,7 +166,7 @@ fn doubtful_headers_are_refused() {
 fn what_is_no_request_has_an_answer_a_count_and_an_event() {
     let events = Arc::<Mutex<Vec<String>>>::default();
     let seen = Arc::clone(&events);
-    let log = Log::new(move |line| seen.lock().unwrap().push(line.to_owned()));
+    let log = Log::new(Level::Info, move |_, line| seen.lock().unwrap().push(line.to_owned()));
     let server = Fixture::start(1, Settings { log, ..settings() });
     let line = "GET /health HTTP/1.1\r\nhost: localhost\r\n";
     let long = format!("{line}x: {}\r\n\r\n", "y".repeat(40_000));

@@ -84,20 +84,12 @@ fn a_file_of_any_format_becomes_a_picture() {
 #[test]
 fn the_picture_leaves_before_the_audio_ends() {
     let audio = wav::encode(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
-    let mut stream = SERVER.connect();
-    let head = format!("POST /v1/mel HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", audio.len());
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&audio[..audio.len() - 10]).unwrap();
-    let (head, _) = read_head(&mut stream);
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    SERVER.answers_early("/v1/mel", &audio);
 }
 
 #[test]
 fn what_cannot_be_drawn_is_refused() {
-    let post = |query: &str, body: &[u8]| {
-        let answer = SERVER.request("POST", &format!("/v1/mel{query}"), &[], body);
-        (answer.status, answer.code())
-    };
+    let post = |query: &str, body: &[u8]| SERVER.refusal(&format!("/v1/mel{query}"), body);
     let is = |code: &str| (400, code.to_owned());
     assert_eq!(post("", b""), is("invalid_content"));
     assert_eq!(post("?preset=wisper", b"x"), is("invalid_parameter"));

@@ -5,14 +5,14 @@ use std::net::Shutdown;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use melisma_server::{Guard, Limits};
+use melisma_server::{Guard, Keyring, Limits};
 
 use crate::client::{Answer, Fixture};
 
 const KEY: &str = "authorization: Bearer opensesame\r\n";
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| {
-    let guard = Guard { key: Some("opensesame".to_owned()), ..Guard::default() };
+    let guard = Guard { keys: Keyring::of_key("a", "opensesame").unwrap(), ..Guard::default() };
     Fixture::new(1, guard, Limits { token_bytes: 4096, renders: 0, connections: 64, ..Limits::default() })
 });
 

@@ -14,7 +14,7 @@ use melisma::snac::tokens::{Format, Reader, to_orpheus};
 use melisma::snac::{Codes, EncodeEngine, EngineOptions, Noise};
 use melisma::synth::{BusConfig, Length, Performance, Setup, Style, compose};
 use melisma_server::upstream::{self, Limits, Upstream};
-use melisma_server::{Guard, Log, Settings};
+use melisma_server::{Guard, Keyring, Level, Log, Settings};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Fixture, MODEL, base64, codes, read_head, request, samples, settings, unpack, until};
@@ -395,8 +395,8 @@ fn the_key_of_the_client_stays_here() {
     of.key = Some("theirs".to_owned());
     let events = Arc::<Mutex<String>>::default();
     let seen = Arc::clone(&events);
-    let guard = Guard { key: Some("ours".to_owned()), ..Guard::default() };
-    let log = Log::new(move |event| *seen.lock().unwrap() += event);
+    let guard = Guard { keys: Keyring::of_key("a", "ours").unwrap(), ..Guard::default() };
+    let log = Log::new(Level::Info, move |_, event| *seen.lock().unwrap() += event);
     let upstream = Some(Upstream::new(of).unwrap());
     let server = Fixture::start(2, Settings { guard, log, upstream, ..settings() });
     assert_eq!(speak(&server, json!({})).status, 401);

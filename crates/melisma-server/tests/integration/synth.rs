@@ -35,7 +35,7 @@ fn listen(query: &str) -> Socket {
 /// What one message of a stream is.
 enum Heard {
     Block { position: u64, flags: u32, samples: Vec<u8> },
-    Said(Value),
+    Control(Value),
 }
 
 fn hear(socket: &mut Socket) -> Option<Heard> {
@@ -45,7 +45,7 @@ fn hear(socket: &mut Socket) -> Option<Heard> {
             flags: u32::from_le_bytes(block[12..16].try_into().unwrap()),
             samples: block[16..].to_vec(),
         }),
-        Message::Text(text) => Some(Heard::Said(serde_json::from_str(&text).unwrap())),
+        Message::Text(text) => Some(Heard::Control(serde_json::from_str(&text).unwrap())),
         _ => None,
     }
 }
@@ -67,13 +67,13 @@ fn an_untouched_stream_is_the_endless_piece() {
                 assert!(samples == expected, "block {n_blocks}");
                 n_blocks += 1;
             }
-            Heard::Said(said) if said["type"] == "notes" => {
+            Heard::Control(control) if control["type"] == "notes" => {
                 assert_eq!(n_blocks, 0, "the first phrase comes before its first block");
-                n_notes += said["notes"].as_array().unwrap().len();
-                assert!(said["notes"][0]["duration_samples"].as_u64().unwrap() > 0);
+                n_notes += control["notes"].as_array().unwrap().len();
+                assert!(control["notes"][0]["duration_samples"].as_u64().unwrap() > 0);
             }
-            Heard::Said(said) => {
-                assert_eq!((&said["type"], &said["sample"]), (&"level".into(), &(n_blocks * 480).into()));
+            Heard::Control(control) => {
+                assert_eq!((&control["type"], &control["sample"]), (&"level".into(), &(n_blocks * 480).into()));
                 n_levels += 1;
             }
         }
@@ -95,7 +95,7 @@ fn a_listener_may_ask_for_a_longer_lead() {
     until("blocks leave 250 ms earlier", || ahead_ms(&mut socket, start) > before + 250.0);
     socket.say(r#"{"type":"ahead","milliseconds":501}"#);
     let said = std::iter::from_fn(|| hear(&mut socket)).find_map(|heard| match heard {
-        Heard::Said(said) if said["type"] == "error" => Some(said["error"]["message"].to_string()),
+        Heard::Control(control) if control["type"] == "error" => Some(control["error"]["message"].to_string()),
         _ => None,
     });
     assert!(said.as_deref().is_some_and(|said| said.contains("at most 500")), "{said:?}");
@@ -146,8 +146,8 @@ fn mistakes_are_told() {
         socket.say(message);
         loop {
             match hear(&mut socket).unwrap() {
-                Heard::Said(said) if said["type"] == "error" => {
-                    return said["error"]["code"].as_str().unwrap().to_owned();
+                Heard::Control(control) if control["type"] == "error" => {
+                    return control["error"]["code"].as_str().unwrap().to_owned();
                 }
                 _ => {}
             }
@@ -216,6 +216,7 @@ fn a_piece_is_the_one_of_the_command_line() {
     std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
     let source = Source::open(folder.path().join("a.flac"), Target::new(24_000)).unwrap();
     assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
+    assert_eq!(u64::from_be_bytes(flac.body[18..26].try_into().unwrap()) & ((1 << 36) - 1), 36_000);
     let mut shortest = None;
     until("a place for a piece", || {
         shortest = Some(SERVER.get("/v1/synth.wav?preset=bright&seconds=1e-6")).filter(|answer| answer.status != 503);
@@ -226,4 +227,29 @@ fn a_piece_is_the_one_of_the_command_line() {
     for query in ["seconds=0", "seconds=-1", "seconds=1e9", "seconds=nan"] {
         assert_eq!(SERVER.get(&format!("/v1/synth.wav?preset=bright&{query}")).status, 400, "{query}");
     }
+}
+
+#[test]
+fn notes_are_those_of_the_command_line_and_refusals_have_reasons() {
+    let score = compose(&Style::named("sleep").unwrap(), 5, 30.0).unwrap();
+    let mut midi = None;
+    until("a place for a piece", || {
+        midi = Some(SERVER.get("/v1/synth.mid?preset=sleep&seed=5&seconds=30")).filter(|answer| answer.status != 503);
+        midi.is_some()
+    });
+    let midi = midi.unwrap();
+    assert_eq!((midi.status, &*midi.headers["content-type"]), (200, "audio/midi"));
+    assert!(midi.body == score.to_midi().unwrap());
+    let status = || SERVER.get("/v1/status").json();
+    let count = |status: &Value| status["refusals"]["invalid_parameter"].as_u64().unwrap_or(0);
+    let before = count(&status());
+    assert_eq!(SERVER.get("/v1/synth.mid?preset=sleep&reverb=2").status, 400);
+    let after = status();
+    assert!(count(&after) > before, "{after}");
+    let metrics = String::from_utf8(SERVER.get("/metrics").body).unwrap();
+    assert!(metrics.contains("melisma_refused_requests_total{code=\"invalid_parameter\"} "));
+    let limit = |kind: &str| after["places"][kind]["limit"].as_u64().unwrap();
+    assert!(limit("decode") > 0 && limit("synth") > 0 && limit("encode") > 0, "{after}");
+    assert_eq!(after["capacity_streams"].as_u64(), Some(limit("decode")));
+    assert!(after["frame_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{after}");
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::text::count;
 use crate::{Error, Result};
 
 /// The channel that is read from a recording.
@@ -15,8 +16,8 @@ pub enum Channel {
 }
 
 impl Channel {
-    /// The channel called `name`: `mix`, `left`, `right`, or a number counted from 1, as `Display`
-    /// writes it. Left is channel 1, right is channel 2.
+    /// Returns the channel called `name`: `mix`, `left`, `right`, or a number counted from 1, as
+    /// `Display` writes it. Left is channel 1, right is channel 2.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "mix" => Some(Self::Mix),
@@ -33,14 +34,14 @@ impl Channel {
     pub fn check(self, n_channels: usize) -> Result<()> {
         match self {
             Self::One(index) if index >= n_channels => {
-                let there = if n_channels == 1 { "1 channel".to_owned() } else { format!("{n_channels} channels") };
+                let there = count(n_channels as u64, "channel");
                 Err(Error::invalid(format!("channel {self} is not there: the recording has {there}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Words for the user about a conversion of `n_channels` channels, if there is any.
+    /// Returns words for the user about a conversion of `n_channels` channels, if there is any.
     pub fn note(self, n_channels: usize) -> Option<String> {
         match self {
             _ if n_channels <= 1 => None,
@@ -49,7 +50,7 @@ impl Channel {
         }
     }
 
-    /// One sample of each frame of `interleaved`, which has `n_channels` channels.
+    /// Returns one sample of each frame of `interleaved`, which has `n_channels` channels.
     pub(crate) fn pick(self, interleaved: &[f32], n_channels: usize) -> impl Iterator<Item = f32> {
         let scale = 1.0 / n_channels as f32;
         interleaved.chunks_exact(n_channels.max(1)).map(move |frame| match self {

@@ -51,7 +51,7 @@ impl Clipping {
         }
     }
 
-    /// Words for the user, if anything is clipped.
+    /// Returns words for the user, if anything is clipped.
     pub(super) fn note(&self) -> Option<String> {
         let (first, channel) = self.first?;
         let (samples, runs) = (count(self.n_samples, "sample"), count(self.n_runs, "run"));

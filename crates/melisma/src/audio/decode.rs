@@ -1,18 +1,25 @@
 //! Decodes compressed audio with symphonia to one channel, sequentially, from a file or a pipe.
 
+mod count;
 mod live;
+mod matroska;
+mod opus;
+mod registry;
+
+pub(super) use opus::pre_skip_in_ogg;
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3};
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_MP3, CODEC_ID_OPUS};
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Symphonia;
 use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::well_known::{
-    FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MP3, FORMAT_ID_OGG,
+    FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MKV, FORMAT_ID_MP3, FORMAT_ID_OGG,
 };
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions};
@@ -21,9 +28,9 @@ use symphonia::core::packet::Packet;
 use symphonia::core::units::Duration;
 
 use super::Channel;
-use super::check::{self, Format, Watch};
+use super::check::{Format, Watch};
 use super::clipping::Clipping;
-use super::edit::{Edits, too_short};
+use super::edit::Edits;
 use super::file::{needs_file, open_regular};
 use super::wav::MAX_SAMPLE_RATE;
 use crate::{Error, Result};
@@ -85,23 +92,6 @@ impl Decoder {
         self.n_channels
     }
 
-    /// The total number of samples, found by decoding a complete file to its end.
-    pub(super) fn count(path: &Path) -> Result<u64> {
-        // Runs before the decoder, which does not say where a file is damaged.
-        let begins_as = check::sniff(open_regular(path)?)?;
-        let checked = begins_as.map(|format| check::whole(format, open_regular(path)?)).transpose()?;
-        guarded(|| {
-            let opened = Self::of_file(path, Channel::Mix, AudioDecoderOptions::default().verify(true))?;
-            let format = opened.checked_format();
-            let declared = match (format, checked) {
-                (Some(format), Some(declared)) if begins_as == Some(format) => declared,
-                (Some(format), _) => check::whole(format, open_regular(path)?)?,
-                (None, _) => audio_track(&*opened.format)?.num_frames,
-            };
-            opened.count_to_end(format, declared)
-        })
-    }
-
     fn of_file(path: &Path, channel: Channel, options: AudioDecoderOptions) -> Result<Self> {
         let file = open_regular(path)?;
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
@@ -122,13 +112,12 @@ impl Decoder {
         if let Some(suffix) = path.and_then(|path| path.extension()?.to_str()) {
             hint.with_extension(suffix);
         }
-        let probed =
-            symphonia::default::get_probe().probe(&hint, stream, FormatOptions::default(), MetadataOptions::default());
+        let probed = registry::PROBE.probe(&hint, stream, FormatOptions::default(), MetadataOptions::default());
         let format = probed.map_err(|error| match error {
             Symphonia::Unsupported(_) => Error::unsupported("its audio format is not known"),
             error => failed(error),
         })?;
-        let (track, decoder) = (audio_track(&*format)?.id, decoder(&*format, &options)?);
+        let (track, decoder) = (audio_track(&*format)?.id, registry::decoder(&*format, &options)?);
         let mut opened = Self {
             path: path.map(Path::to_owned),
             watch: None,
@@ -159,7 +148,7 @@ impl Decoder {
         }
     }
 
-    /// Which samples of the current track are audio.
+    /// Returns which samples of the current track are audio.
     fn edits(&mut self) -> Result<Edits> {
         let track = audio_track(&*self.format)?;
         let (delay, n_frames) = (u64::from(track.delay.unwrap_or(0)), track.num_frames.filter(|&n| n > 0));
@@ -171,10 +160,13 @@ impl Decoder {
             }
             FORMAT_ID_ISOMP4 => {
                 let rate = self.decoder.codec_params().sample_rate.unwrap_or(0);
+                let rate = if self.is_opus() { opus::RATE } else { rate };
                 let path = self.path.as_ref().ok_or_else(needs_file)?;
                 let edits = Edits::of_mp4(&open_regular(path)?, track.id, rate)?;
+                let edits = if edits == Edits::all() { Edits::span(self.pre_skip()?, u64::MAX) } else { edits };
                 Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
             }
+            FORMAT_ID_MKV => Ok(Edits::span(delay, u64::MAX)),
             _ if codec == CODEC_ID_MP3 => {
                 // Only the LAME tag, which has a delay, says how much padding the encoder added at
                 // the end.
@@ -186,11 +178,25 @@ impl Decoder {
     }
 
     /// Sets the clock of an Ogg stream by its first packet. Samples before 0 are not audio; the
-    /// decoder itself removes the trim.
-    fn start_clock(&mut self, packet: &Packet) {
+    /// decoder itself removes the trim. Opus counts its pre-skip.
+    fn start_clock(&mut self, packet: &Packet) -> Result<()> {
         let first = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
+        if self.is_opus() && first < 0 {
+            let message = format!("the clock of an Opus stream begins {} samples before 0", first.unsigned_abs());
+            return Err(Error::corrupt(message));
+        }
         self.n_before = self.n_before.saturating_add(first.max(0).unsigned_abs());
-        self.edits = Edits::span(first.min(0).unsigned_abs(), u64::MAX);
+        self.edits = Edits::span(first.min(0).unsigned_abs() + self.pre_skip()?, u64::MAX);
+        Ok(())
+    }
+
+    fn is_opus(&self) -> bool {
+        self.decoder.codec_params().codec == CODEC_ID_OPUS
+    }
+
+    /// Returns the samples at the start of an Opus stream that are not audio.
+    fn pre_skip(&self) -> Result<u64> {
+        opus::pre_skip(self.decoder.codec_params())
     }
 
     fn checked_format(&self) -> Option<Format> {
@@ -203,41 +209,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes everything and returns the number of samples. Fails if there are fewer than
-    /// `declared`.
-    fn count_to_end(mut self, format: Option<Format>, declared: Option<u64>) -> Result<u64> {
-        loop {
-            self.start += self.ready.len() as u64;
-            self.ready.clear();
-            if !self.decode()? {
-                break;
-            }
-        }
-        self.check_end(format, declared).map(|()| self.start)
-    }
-
-    /// Checks all samples against their declared number and checksum, if any.
-    fn check_end(&mut self, format: Option<Format>, mut declared: Option<u64>) -> Result<()> {
-        if format == Some(Format::Ogg) {
-            declared = declared.map(|declared| declared.saturating_sub(self.n_before));
-        }
-        let decoded = if format.is_some() { self.start } else { self.edits.at };
-        // The last packet of ALAC states its own length; some CAF writers declare a full packet.
-        let is_alac = self.decoder.codec_params().codec == CODEC_ID_ALAC;
-        let tolerated = if is_alac { self.last_packet.saturating_sub(1) } else { 0 };
-        if let Some(declared) = declared.filter(|&declared| declared > decoded + tolerated) {
-            return Err(too_short(declared, decoded));
-        }
-        match self.decoder.finalize().verify_ok {
-            Some(false) => {
-                let message = format!("the MD5 of its {} samples is not the one that it declares", self.start);
-                Err(Error::corrupt(message))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What was found in the samples that were decoded.
+    /// Returns what was found in the samples that were decoded.
     pub(super) fn clipping(&self) -> &Clipping {
         &self.clipping
     }
@@ -271,19 +243,22 @@ impl Decoder {
         })
     }
 
-    /// Decodes one packet; false at the end of the file.
-    fn decode(&mut self) -> Result<bool> {
+    /// Returns the next packet of the track; `None` at the end of the file.
+    fn next_packet(&mut self) -> Result<Option<Packet>> {
         loop {
             let sample = self.start + self.ready.len() as u64;
             let mut packet = match self.format.next_packet() {
                 Ok(Some(packet)) if packet.track_id == self.track => packet,
                 Ok(Some(_)) => continue,
-                Ok(None) => return Ok(false),
+                Ok(None) => return Ok(None),
                 // Another stream follows in the same file.
                 Err(Symphonia::ResetRequired) => {
                     self.track = audio_track(&*self.format)?.id;
-                    self.decoder = decoder(&*self.format, &self.options)?;
+                    self.decoder = registry::decoder(&*self.format, &self.options)?;
                     self.edits = self.edits()?;
+                    if self.is_opus() {
+                        self.check_layout(opus::RATE, opus::n_channels(self.decoder.codec_params())?)?;
+                    }
                     continue;
                 }
                 Err(error) => return Err(failed_at(error, sample)),
@@ -294,54 +269,72 @@ impl Decoder {
                     packet.data.len()
                 )));
             }
+            self.check_length(&packet).map_err(|error| at(error, sample))?;
             if std::mem::take(&mut self.is_start) {
-                self.start_clock(&packet);
+                self.start_clock(&packet)?;
             }
             if self.is_estimated {
                 packet.trim_end = Duration::ZERO;
             }
             self.last_packet = packet.dur.get();
-            let sound = self.decoder.decode(&packet).map_err(|error| failed_at(error, sample))?;
-            if sound.frames() == 0 {
-                continue;
-            }
-            let (rate, channels) = (sound.spec().rate(), sound.num_planes());
-            if rate == 0 || rate > MAX_SAMPLE_RATE || channels == 0 || channels > MAX_CHANNELS {
-                return Err(Error::unsupported(format!("{channels} channels at {rate} Hz are not supported")));
-            }
-            if self.n_channels == 0 {
-                self.channel.check(channels)?;
-                (self.sample_rate, self.n_channels) = (rate, channels);
-            }
-            if (rate, channels) != (self.sample_rate, self.n_channels) {
-                return Err(Error::unsupported(format!(
-                    "{} channels at {} Hz become {channels} at {rate} Hz, at sample {sample}",
-                    self.n_channels, self.sample_rate
-                )));
-            }
-            self.interleaved.resize(sound.samples_interleaved(), 0.0);
-            sound.copy_to_slice_interleaved(&mut self.interleaved);
-            for part in self.edits.take(self.interleaved.len() / channels) {
-                let frames = &self.interleaved[part.start * channels..part.end * channels];
-                let first = self.start + self.ready.len() as u64;
-                self.clipping.add(self.channel, first, frames, channels);
-                self.ready.extend(self.channel.pick(frames, channels));
-            }
-            return Ok(true);
+            return Ok(Some(packet));
         }
+    }
+
+    /// Decodes a packet that has samples; false at the end of the file.
+    fn decode(&mut self) -> Result<bool> {
+        while let Some(packet) = self.next_packet()? {
+            if self.sound(&packet)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Decodes `packet`; false if it has no samples.
+    fn sound(&mut self, packet: &Packet) -> Result<bool> {
+        let sample = self.start + self.ready.len() as u64;
+        let sound = self.decoder.decode(packet).map_err(|error| failed_at(error, sample))?;
+        if sound.frames() == 0 {
+            return Ok(false);
+        }
+        let (rate, channels) = (sound.spec().rate(), sound.num_planes());
+        self.interleaved.resize(sound.samples_interleaved(), 0.0);
+        sound.copy_to_slice_interleaved(&mut self.interleaved);
+        self.check_layout(rate, channels)?;
+        for part in self.edits.take(self.interleaved.len() / channels) {
+            let frames = &self.interleaved[part.start * channels..part.end * channels];
+            let first = self.start + self.ready.len() as u64;
+            self.clipping.add(self.channel, first, frames, channels);
+            self.ready.extend(self.channel.pick(frames, channels));
+        }
+        Ok(true)
+    }
+
+    /// Checks that all packets have the rate and channels of the first one.
+    fn check_layout(&mut self, rate: u32, channels: usize) -> Result<()> {
+        if rate == 0 || rate > MAX_SAMPLE_RATE || channels == 0 || channels > MAX_CHANNELS {
+            return Err(Error::unsupported(format!("{channels} channels at {rate} Hz are not supported")));
+        }
+        if self.n_channels == 0 {
+            self.channel.check(channels)?;
+            (self.sample_rate, self.n_channels) = (rate, channels);
+        }
+        if (rate, channels) != (self.sample_rate, self.n_channels) {
+            let sample = self.start + self.ready.len() as u64;
+            return Err(Error::unsupported(format!(
+                "{} channels at {} Hz become {channels} at {rate} Hz, at sample {sample}",
+                self.n_channels, self.sample_rate
+            )));
+        }
+        Ok(())
     }
 }
 
 fn audio_track(format: &dyn FormatReader) -> Result<&Track> {
-    format.default_track(TrackType::Audio).ok_or_else(|| Error::unsupported("it has no audio track"))
-}
-
-fn decoder(format: &dyn FormatReader, options: &AudioDecoderOptions) -> Result<Box<dyn AudioDecoder>> {
-    let parameters = audio_track(format)?.codec_params.as_ref().and_then(|parameters| parameters.audio());
-    let parameters = parameters.ok_or_else(|| Error::unsupported("the coding of its audio track is not known"))?;
-    symphonia::default::get_codecs().make_audio_decoder(parameters, options).map_err(|error| match error {
-        Symphonia::Unsupported(what) => Error::unsupported(format!("its audio coding is not known: {what}")),
-        error => failed(error),
+    format.default_track(TrackType::Audio).ok_or_else(|| match format.format_info().format {
+        FORMAT_ID_OGG => Error::unsupported("it has no track of Vorbis, FLAC, or Opus of up to 8 channels"),
+        _ => Error::unsupported("it has no audio track"),
     })
 }
 
@@ -354,16 +347,25 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 fn failed_at(error: Symphonia, sample: u64) -> Error {
-    let error = failed(error);
-    Error::new(error.kind(), format!("{error}, at sample {sample}"))
+    at(failed(error), sample)
+}
+
+fn at(error: Error, sample: u64) -> Error {
+    Error::new(error.kind(), format!("{error}, at sample {sample}")).with_remedies_of(&error)
+}
+
+/// Wraps an error of our readers and decoders in one of symphonia's, which name no place.
+fn carried(error: Error) -> Symphonia {
+    Symphonia::IoError(io::Error::other(error))
 }
 
 fn failed(error: Symphonia) -> Error {
     match error {
-        Symphonia::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::truncated("the file ends too early")
-        }
-        Symphonia::IoError(error) => Error::io("reading it", error),
+        Symphonia::IoError(error) => match error.downcast() {
+            Ok(ours) => ours,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Error::truncated("the file ends too early"),
+            Err(error) => Error::io("reading it", error),
+        },
         Symphonia::Unsupported(what) => Error::unsupported(what),
         error => Error::corrupt(error.to_string()),
     }

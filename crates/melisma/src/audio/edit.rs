@@ -23,7 +23,7 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// A single part, from `start` to `end`.
+    /// Creates the edits of a single part, from `start` to `end`.
     pub(super) fn span(start: u64, end: u64) -> Self {
         Self { parts: std::iter::once(start..end).collect(), at: 0 }
     }
@@ -38,7 +38,7 @@ impl Edits {
         self
     }
 
-    /// The ranges among the next `n` samples that are audio.
+    /// Returns the ranges among the next `n` samples that are audio.
     pub(super) fn take(&mut self, n: usize) -> impl Iterator<Item = Range<usize>> {
         let from = self.at;
         let to = from.saturating_add(n as u64);
@@ -49,7 +49,7 @@ impl Edits {
         })
     }
 
-    /// The edits of track `track` of an MP4 file, decoded at `sample_rate`.
+    /// Returns the edits of track `track` of an MP4 file, decoded at `sample_rate`.
     pub(super) fn of_mp4(file: &File, track: u32, sample_rate: u32) -> Result<Self> {
         let Some(index) = index(file)? else { return Ok(Self::all()) };
         let listed = list(&index, track, sample_rate)?;
@@ -59,7 +59,7 @@ impl Edits {
     }
 }
 
-/// The content of the `moov` box.
+/// Returns the content of the `moov` box.
 fn index(file: &File) -> Result<Option<Vec<u8>>> {
     let failed = |error| Error::io("its index", error);
     let len = file.metadata().map_err(failed)?.len();
@@ -88,7 +88,7 @@ fn index(file: &File) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Names and contents of the boxes in `bytes`; stops at the first invalid box.
+/// Returns the names and contents of the boxes in `bytes`; stops at the first invalid box.
 fn boxes(mut bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let name = *bytes.get(4..8)?.first_chunk::<4>()?;
@@ -107,7 +107,7 @@ fn find<'a>(bytes: &'a [u8], names: &[&[u8; 4]]) -> Option<&'a [u8]> {
     names.iter().try_fold(bytes, |bytes, name| boxes(bytes).find(|(found, _)| found == *name).map(|(_, body)| body))
 }
 
-/// The time scale in `mvhd` or `mdhd`.
+/// Returns the time scale in `mvhd` or `mdhd`.
 fn time_scale(header: &[u8]) -> Option<u32> {
     be32(header, if *header.first()? == 1 { 20 } else { 12 }).filter(|&scale| scale > 0)
 }
@@ -141,7 +141,7 @@ fn list(index: &[u8], track: u32, sample_rate: u32) -> Result<Option<Edits>> {
     Ok(if parts.is_empty() { None } else { Some(Edits { parts, at: 0 }) })
 }
 
-/// Durations in the movie's time scale, and starts in the track's.
+/// Reads durations in the movie's time scale, and starts in the track's.
 fn entries(list: &[u8]) -> impl Iterator<Item = (u64, i64)> {
     let is_long = list.first() == Some(&1);
     let n = be32(list, 4).unwrap_or(0) as usize;
@@ -173,7 +173,7 @@ fn be64(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
-/// The error for audio that ends before its declared end.
+/// Returns the error for audio that ends before its declared end.
 pub(super) fn too_short(declared: u64, there: u64) -> Error {
     Error::truncated(format!("{declared} samples are declared, the sound ends at sample {there}"))
 }
@@ -190,7 +190,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// An index with a track 7 at 44.1 kHz, in a movie with a time scale of milliseconds.
+    /// Returns an index with a track 7 at 44.1 kHz, in a movie with a time scale of milliseconds.
     fn moov(edits: &[[u32; 2]], tag: &str) -> Vec<u8> {
         let list: Vec<u32> =
             [0, edits.len() as u32].into_iter().chain(edits.iter().flat_map(|&[a, b]| [a, b, 1 << 16])).collect();

@@ -7,7 +7,7 @@ use melisma_kernels::process::open_without_waiting;
 
 use crate::{Error, Remedy, Result};
 
-const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF";
+const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF";
 
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
@@ -24,7 +24,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
     }
 }
 
-/// The error for a pipe of a format whose index may follow its audio.
+/// Returns the error for a pipe of a format whose index may follow its audio.
 pub(super) fn needs_file() -> Error {
     Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
 }

@@ -1,7 +1,7 @@
 //! Three points between two neighbouring samples, by a windowed sinc, to find true peaks (ITU-R BS.1770-4, annex 2, with a
 //! longer filter).
 
-use std::f64::consts::PI;
+use super::sinc::{bessel, sinc};
 
 /// Samples on either side.
 pub(crate) const HALF: usize = 12;
@@ -29,7 +29,7 @@ impl Interpolator {
                 let x = k as f64 - (HALF - 1) as f64 - place;
                 let inside = 1.0 - (x / HALF as f64).powi(2);
                 let window = if inside > 0.0 { bessel(BETA * inside.sqrt()) / bessel(BETA) } else { 0.0 };
-                (PI * x).sin() / (PI * x) * window
+                sinc(x) * window
             });
             let sum: f64 = raw.iter().sum();
             *taps = raw.map(|tap| (tap / sum) as f32);
@@ -40,7 +40,7 @@ impl Interpolator {
         Self { taps, gain, bend }
     }
 
-    /// The largest size between the two middle samples of `window`, which has 24.
+    /// Returns the largest size between the two middle samples of `window`, which has 24.
     pub(crate) fn peak(&self, window: &[f32]) -> f32 {
         let mut peak = 0f32;
         for taps in &self.taps {
@@ -56,24 +56,13 @@ impl Interpolator {
     }
 }
 
-/// The sum of the sizes of a filter's weights on second differences. With the line through the two
-/// middle samples taken away, each sample is a sum of second differences on its way to the middle:
-/// x[k] = sum of (k - j) d[j] over middle <= j < k, and the same to the left.
+/// Returns the sum of the sizes of a filter's weights on second differences. With the line through
+/// the two middle samples taken away, each sample is a sum of second differences on its way to the
+/// middle: x[k] = sum of (k - j) d[j] over middle <= j < k, and the same to the left.
 fn bend(taps: &[f32; N]) -> f64 {
     let weight = |j: usize| {
         let reached = if j >= HALF { j + 1..N } else { 0..j };
         reached.map(|k| k.abs_diff(j) as f64 * f64::from(taps[k])).sum::<f64>()
     };
     (1..N - 1).map(|j| weight(j).abs()).sum()
-}
-
-/// The modified Bessel function of order 0, by its series.
-fn bessel(x: f64) -> f64 {
-    let mut term = 1.0;
-    let mut sum = 1.0;
-    for k in 1..64 {
-        term *= (x / 2.0 / f64::from(k)).powi(2);
-        sum += term;
-    }
-    sum
 }

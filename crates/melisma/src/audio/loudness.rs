@@ -37,7 +37,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter before the first sample.
+    /// Creates a meter before the first sample.
     pub fn new(sample_rate: u32) -> Self {
         let rate = f64::from(sample_rate);
         Self {
@@ -99,7 +99,8 @@ impl Meter {
         self.steps[STEPS - 1] = 0.0;
     }
 
-    /// The gated loudness of all samples, in LUFS; `None` for silence and for less than 400 ms.
+    /// Returns the gated loudness of all samples, in LUFS; `None` for silence and for less than 400
+    /// ms.
     pub fn integrated(&self) -> Option<f64> {
         let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len() as f64;
         if self.blocks.is_empty() {
@@ -110,7 +111,8 @@ impl Meter {
         Some(lufs(mean(&counted)))
     }
 
-    /// The loudness of the last 400 ms, to the last tenth of a second, in LUFS; `None` for silence.
+    /// Returns the loudness of the last 400 ms, to the last tenth of a second, in LUFS; `None` for
+    /// silence.
     pub fn momentary(&self) -> Option<f64> {
         Some(lufs(self.last)).filter(|loudness| *loudness > ABSOLUTE_GATE)
     }
@@ -122,18 +124,18 @@ impl Meter {
         self.peaks.iter_mut().for_each(|peak| peak.peak = 0.0);
     }
 
-    /// The largest size on or between samples, 1 is full scale.
+    /// Returns the largest size on or between samples, where 1 is full scale.
     pub fn peak(&self) -> f64 {
         self.peaks.iter().map(|peak| f64::from(peak.finish())).fold(0.0, f64::max)
     }
 
-    /// The true peak in decibels of full scale; `None` for exact silence.
+    /// Returns the true peak in decibels of full scale; `None` for exact silence.
     pub fn peak_dbtp(&self) -> Option<f64> {
         Some(self.peak()).filter(|peak| *peak > 0.0).map(|peak| 20.0 * peak.log10())
     }
 }
 
-/// The loudness of a mean power.
+/// Returns the loudness of a mean power.
 fn lufs(power: f64) -> f64 {
     -0.691 + 10.0 * power.log10()
 }
@@ -163,7 +165,7 @@ impl Peak {
         }
     }
 
-    /// The peak with silence after the last sample.
+    /// Returns the peak with silence after the last sample.
     fn finish(&self) -> f32 {
         let mut rest = self.history.clone();
         rest.resize(rest.len() + 2 * HALF, 0.0);
@@ -196,19 +198,19 @@ impl Peak {
         peak
     }
 
-    /// Whether no point between samples can exceed `peak`.
+    /// Returns whether no point between samples can exceed `peak`.
     fn is_below(&self, samples: &[f32], peak: f32) -> bool {
         self.bound(samples) <= peak * (1.0 - ROUNDING)
     }
 
-    /// No point between the middle samples of any window in `samples` is larger, up to rounding.
+    /// Returns a bound: no point between the middle samples of any window in `samples` is larger, up to rounding.
     fn bound(&self, samples: &[f32]) -> f32 {
         let middle = size(&samples[HALF - 1..samples.len() - (HALF - 1)]);
         middle + self.interpolator.bend * bend(samples)
     }
 }
 
-/// The largest of the sizes; NaN does not count.
+/// Returns the largest of the sizes; NaN does not count.
 fn size(samples: &[f32]) -> f32 {
     let (parts, rest) = samples.as_chunks::<8>();
     let mut lanes = [0f32; 8];
@@ -218,7 +220,7 @@ fn size(samples: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(0f32, |size, sample| size.max(sample.abs()))
 }
 
-/// The largest size of a second difference.
+/// Returns the largest size of a second difference.
 fn bend(samples: &[f32]) -> f32 {
     let mut differences = [0f32; GROUP + 2 * HALF];
     let neighbours = samples.iter().zip(&samples[1..]).zip(&samples[2..]);
@@ -237,7 +239,8 @@ struct Biquad {
 }
 
 impl Biquad {
-    /// The head's shelf. The recommendation has coefficients for 48 kHz only; these are the same filter at any rate.
+    /// Returns the head's shelf. The recommendation has coefficients for 48 kHz only; these are the same filter at
+    /// any rate.
     fn shelf(rate: f64) -> Self {
         let (f, gain, q) = (1_681.974_450_955_533, 3.999_843_853_973_347, 0.707_175_236_955_419_6);
         let k = (PI * f / rate).tan();
@@ -248,7 +251,7 @@ impl Biquad {
         Self { b: b.map(|b| b / a0), a: [2.0 * (k * k - 1.0) / a0, (1.0 - k / q + k * k) / a0], state: [[0.0; 2]; 2] }
     }
 
-    /// The revised low-frequency curve.
+    /// Returns the revised low-frequency curve.
     fn high_pass(rate: f64) -> Self {
         let (f, q) = (38.135_470_876_024_44, 0.500_327_037_323_877_3);
         let k = (PI * f / rate).tan();

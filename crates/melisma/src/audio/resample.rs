@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use melisma_kernels::lock::Mutex;
 
+use super::sinc::{LANES, bessel, dot, sinc};
 use crate::{Error, ErrorKind, Result};
 
 /// Zero crossings of the sinc on each side.
@@ -21,8 +22,6 @@ const ZEROS: f64 = 64.0;
 const BETA: f64 = 11.0;
 /// Centre of the transition band, relative to half the lower rate. The band ends at half that rate.
 const ROLL_OFF: f64 = 0.945;
-/// Sums use this many lanes, which are added at the end.
-pub(super) const LANES: usize = 16;
 /// The most coefficients in a table.
 const MAX_TABLE: u64 = 1 << 23;
 /// The most cached tables.
@@ -48,7 +47,7 @@ pub fn resample(samples: &[f32], from_hz: u32, to_hz: u32) -> Result<Vec<f32>> {
     Ok(resampled)
 }
 
-/// The number of samples that [`resample`] makes of `n` samples.
+/// Returns the number of samples that [`resample`] makes of `n` samples.
 ///
 /// # Errors
 /// As [`resample`].
@@ -56,7 +55,8 @@ pub fn resampled_len(n: usize, from_hz: u32, to_hz: u32) -> Result<usize> {
     Ok(usize::try_from(Ratio::new(from_hz, to_hz)?.len(n as u64)).unwrap_or(usize::MAX))
 }
 
-/// As [`resample`], but passes the result to `take` in short blocks, in order. An error of `take` ends the work.
+/// Works like [`resample`], but passes the result to `take` in short blocks, in order. An error of `take` ends the
+/// work.
 ///
 /// # Errors
 /// As [`resample`], or that of `take`.
@@ -87,7 +87,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// From `orig` Hz to `new` Hz.
+    /// Creates the ratio from `orig` Hz to `new` Hz.
     pub(super) fn new(orig: u32, new: u32) -> Result<Self> {
         if orig == 0 || new == 0 {
             return Err(Error::invalid(format!("cannot resample from {orig} Hz to {new} Hz: rates must be positive")));
@@ -99,19 +99,19 @@ impl Ratio {
         let ratio = Self { up: u64::from(new / a.max(1)), down: u64::from(orig / a.max(1)) };
         if ratio.up.saturating_mul(ratio.n_taps() as u64) > MAX_TABLE {
             return Err(Error::unsupported(format!(
-                "cannot resample from {orig} Hz to {new} Hz: rates must be positive needs too many coefficients"
+                "cannot resample from {orig} Hz to {new} Hz: the ratio needs too many coefficients"
             ))
             .with_hint("convert it to a common rate first"));
         }
         Ok(ratio)
     }
 
-    /// The number of samples that `n` samples become.
+    /// Returns the number of samples that `n` samples become.
     pub(super) fn len(self, n: u64) -> u64 {
         (u128::from(n) * u128::from(self.up)).div_ceil(u128::from(self.down)) as u64
     }
 
-    /// Bandwidth, relative to half the original rate.
+    /// Returns the bandwidth, relative to half the original rate.
     fn cutoff(self) -> f64 {
         (self.up as f64 / self.down as f64).min(1.0)
     }
@@ -137,7 +137,7 @@ pub(super) struct Resampler {
 static CACHE: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
 
 impl Resampler {
-    /// The table for `ratio`, cached per process.
+    /// Returns the table for `ratio`, cached per process.
     pub(super) fn get(ratio: Ratio) -> Arc<Self> {
         let find = |cache: &[Arc<Self>]| cache.iter().find(|table| table.ratio == ratio).cloned();
         if let Some(found) = find(&CACHE.lock()) {
@@ -173,13 +173,15 @@ impl Resampler {
         Self { ratio, n_taps, taps }
     }
 
-    /// The first sample that output `n` needs, which may be negative, and the number of samples.
+    /// Returns the first sample that output `n` needs, which may be negative, and the number of
+    /// samples.
     fn needs(&self, n: u64) -> (i64, usize) {
         let at = (u128::from(n) * u128::from(self.ratio.down) / u128::from(self.ratio.up)) as i64;
         (at + 1 - self.ratio.half() as i64, self.n_taps)
     }
 
-    /// The first sample that the `n` outputs from `first` on need, and the number of samples.
+    /// Returns the first sample that the `n` outputs from `first` on need, and the number of
+    /// samples.
     pub(super) fn span(&self, first: u64, n: usize) -> (i64, usize) {
         let (start, _) = self.needs(first);
         let (last, len) = self.needs(first + n.max(1) as u64 - 1);
@@ -216,7 +218,7 @@ impl Running {
         Self { table, samples, n_in: 0, n_out: 0, ready: Vec::new() }
     }
 
-    /// The outputs that no later sample can change.
+    /// Returns the outputs that no later sample can change.
     pub(super) fn push(&mut self, samples: &[f32]) -> &[f32] {
         self.samples.extend_from_slice(samples);
         self.n_in += samples.len() as u64;
@@ -225,18 +227,18 @@ impl Running {
         self.run_to(self.table.ratio.len(self.n_in.saturating_sub(after)))
     }
 
-    /// Memory in bytes for pieces of at most `n` samples.
+    /// Returns the memory in bytes for pieces of at most `n` samples.
     pub(super) fn bytes(&self, n: usize) -> u64 {
         let samples = 2 * (n + self.table.n_taps) as u64;
         (self.table.taps.len() as u64 + samples + self.table.ratio.len(samples)) * size_of::<f32>() as u64
     }
 
-    /// The outputs of the last call.
+    /// Returns the outputs of the last call.
     pub(super) fn ready(&self) -> &[f32] {
         &self.ready
     }
 
-    /// The rest of the outputs.
+    /// Returns the rest of the outputs.
     pub(super) fn finish(&mut self) -> &[f32] {
         let n_outputs = self.table.ratio.len(self.n_in);
         let len = match (n_outputs - self.n_out) as usize {
@@ -260,38 +262,11 @@ impl Running {
     }
 }
 
-/// A dot product in [`LANES`] lanes, which are then added from first to last.
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0f32; LANES];
-    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
-        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
-            *lane += a * b;
-        }
-    }
-    lanes.iter().sum()
-}
-
-fn sinc(x: f64) -> f64 {
-    let x = std::f64::consts::PI * x;
-    if x.abs() < 1e-9 { 1.0 } else { x.sin() / x }
-}
-
-/// The modified Bessel function I0, by its series.
-fn bessel(x: f64) -> f64 {
-    let (mut sum, mut term, mut k) = (1.0, 1.0, 1.0);
-    while term > 1e-18 * sum {
-        term *= (x / (2.0 * k)) * (x / (2.0 * k));
-        sum += term;
-        k += 1.0;
-    }
-    sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn whole(ratio: Ratio, x: &[f32]) -> Vec<f32> {
+    fn resample_all(ratio: Ratio, x: &[f32]) -> Vec<f32> {
         let table = Resampler::get(ratio);
         let n = ratio.len(x.len() as u64) as usize;
         part(&table, x, 0, n)
@@ -320,7 +295,7 @@ mod tests {
             (8000, 44_100, 100.0),
         ] {
             let ratio = Ratio::new(orig, new).unwrap();
-            let y = whole(ratio, &sine(f64::from(orig), hz, 20_000));
+            let y = resample_all(ratio, &sine(f64::from(orig), hz, 20_000));
             assert_eq!(y.len() as u64, ratio.len(20_000));
             let expected = sine(f64::from(new), hz, y.len());
             let inner = 2000..y.len() - 2000;
@@ -331,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_the_new_rate_cannot_hold_is_gone() {
-        let y = whole(Ratio::new(48_000, 16_000).unwrap(), &sine(48_000.0, 8010.0, 30_000));
+        let y = resample_all(Ratio::new(48_000, 16_000).unwrap(), &sine(48_000.0, 8010.0, 30_000));
         let largest = y[1000..y.len() - 1000].iter().fold(0f32, |a, b| a.max(b.abs()));
         assert!(largest < 1e-5, "{largest}");
     }
@@ -340,7 +315,7 @@ mod tests {
     fn a_part_is_the_same_bits_as_in_the_whole() {
         let ratio = Ratio::new(44_100, 16_000).unwrap();
         let x: Vec<f32> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 1e7 - 0.8).collect();
-        let all = whole(ratio, &x);
+        let all = resample_all(ratio, &x);
         let table = Resampler::get(ratio);
         for (first, n) in [(0, 100), (1, 7), (1234, 500), (3000, 266)] {
             assert_eq!(part(&table, &x, first as u64, n), all[first..first + n]);
@@ -357,7 +332,7 @@ mod tests {
                 let mut y = Vec::new();
                 x[..len].chunks(piece).for_each(|piece| y.extend_from_slice(running.push(piece)));
                 y.extend_from_slice(running.finish());
-                assert_eq!(y, whole(ratio, &x[..len]), "{orig} to {new}, {len} in pieces of {piece}");
+                assert_eq!(y, resample_all(ratio, &x[..len]), "{orig} to {new}, {len} in pieces of {piece}");
                 assert_eq!(resample(&x[..len], orig, new).unwrap(), y);
                 assert_eq!(resampled_len(len, orig, new).unwrap(), y.len());
                 assert!(running.finish().is_empty());
@@ -370,7 +345,9 @@ mod tests {
         assert!(resample(&[0.0; 3], 0, 1).is_err());
         assert!(resample_with(&[0.0; 3], 1, 2, |_| Err(Error::invalid("enough"))).is_err());
         assert_eq!(resample(&[0.5; 3], 7, 7).unwrap(), [0.5; 3]);
-        assert!(Ratio::new(3_071_999, 3_072_000).is_err());
+        let error = Ratio::new(3_071_999, 3_072_000).unwrap_err().to_string();
+        let reason = "cannot resample from 3071999 Hz to 3072000 Hz: the ratio needs too many coefficients";
+        assert!(error.contains(reason), "{error}");
         assert!(Ratio::new(3_072_000, 1).is_err() || Ratio::new(3_072_000, 1).unwrap().n_taps() < 1 << 23);
     }
 }

@@ -43,15 +43,15 @@ pub enum Rates {
 }
 
 impl Target {
-    /// The mix at `sample_rate` Hz, from any rate.
+    /// Returns the mix at `sample_rate` Hz, from any rate.
     pub fn new(sample_rate: u32) -> Self {
         Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
     }
 
     setters! {
-        /// The channel.
+        /// Sets the channel.
         pub fn with_channel(channel: Channel);
-        /// The rates that a file may have.
+        /// Sets the rates that a file may have.
         pub fn with_rates(rates: Rates);
     }
 
@@ -190,18 +190,18 @@ impl Source {
         Ok(Self { origin, channel, resampling, facts })
     }
 
-    /// The properties of the file.
+    /// Returns the properties of the file.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Whether samples at any position can be read in about the same time.
+    /// Returns whether samples at any position can be read in about the same time.
     pub fn can_seek(&self) -> bool {
         matches!(self.origin, Origin::Wav(_))
     }
 
-    /// Words about clipped samples among those that [`Source::read_f32`] read, in order, from the
-    /// first one on.
+    /// Returns words about clipped samples among those that [`Source::read_f32`] read, in order,
+    /// from the first one on.
     pub fn clipped(&self) -> Option<String> {
         match &self.origin {
             Origin::Wav(wav) => wav.clipping().note(),

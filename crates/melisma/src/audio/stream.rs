@@ -88,8 +88,8 @@ impl Stream {
         Self::new(input, target, n_samples)
     }
 
-    /// Reads `pipe` while it arrives: WAV, FLAC, MP3, Ogg Vorbis, AAC, AIFF or CAF, by its first
-    /// bytes. A WAV header that does not declare its size is read to the end of the pipe.
+    /// Reads `pipe` while it arrives: WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, AAC, AIFF or CAF, by
+    /// its first bytes. A WAV header that does not declare its size is read to the end of the pipe.
     ///
     /// # Errors
     /// The format is unknown or needs a file, the start is damaged, or the pipe is empty or does not
@@ -126,7 +126,7 @@ impl Stream {
         Ok(Self { input, target, resampling, block, sample_rate, n_channels, n_samples, n_original, n_read, is_ended })
     }
 
-    /// The next samples: those that are there, at least one, or none at the end.
+    /// Returns the next samples: those that are there, at least one, or none at the end.
     ///
     /// # Errors
     /// The input is damaged or ends before its declared end, a sample is infinite or NaN, or the
@@ -152,33 +152,33 @@ impl Stream {
         Ok(&[])
     }
 
-    /// Samples per second and channel in the input.
+    /// Returns the number of samples per second and channel in the input.
     pub fn sample_rate(&self) -> u32 {
         self.sample_rate
     }
 
-    /// Channels in the input.
+    /// Returns the number of channels in the input.
     pub fn n_channels(&self) -> usize {
         self.n_channels
     }
 
-    /// Samples that [`Stream::read`] returns in all, if known before the end.
+    /// Returns the number of samples that [`Stream::read`] returns in all, if known before the end.
     pub fn n_samples(&self) -> Option<u64> {
         self.n_samples
     }
 
-    /// Samples that [`Stream::read`] has returned.
+    /// Returns the number of samples that [`Stream::read`] has returned.
     pub fn n_read(&self) -> u64 {
         self.n_read
     }
 
-    /// Memory that it takes, in bytes, besides that of a decoder of compressed audio.
+    /// Returns the memory that it takes, in bytes, besides that of a decoder of compressed audio.
     pub fn bytes(&self) -> u64 {
         let resampling = self.resampling.as_ref().map_or(0, |running| running.bytes(self.block.len()));
         (BLOCK * size_of::<f32>()) as u64 + PIPE_BYTES + resampling
     }
 
-    /// What was converted, repaired or found, in words for the user. Complete at the end.
+    /// Returns what was converted, repaired or found, in words for the user. Complete at the end.
     pub fn notes(&self) -> Vec<String> {
         let note = match &self.input {
             Input::File { file, .. } => file.header().note.clone(),
@@ -193,7 +193,7 @@ impl Stream {
 }
 
 impl Input {
-    /// Sample rate and channels.
+    /// Returns the sample rate and channels.
     fn layout(&self) -> (u32, usize) {
         let header = match self {
             Self::File { file, .. } => file.header(),

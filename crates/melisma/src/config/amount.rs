@@ -21,7 +21,7 @@ pub enum Threads {
 }
 
 impl Threads {
-    /// The number, at least 1.
+    /// Returns the number, at least 1.
     pub fn count(self) -> usize {
         match self {
             Self::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -29,7 +29,7 @@ impl Threads {
         }
     }
 
-    /// The number, if that many can work.
+    /// Returns the number, if that many can work.
     pub(crate) fn checked(self) -> Result<usize> {
         match self.count() {
             0 => Err(Error::invalid("0 threads cannot do any work")
@@ -97,7 +97,7 @@ impl Tolerance {
     /// The default.
     pub const DEFAULT: Self = Self(1e-3);
 
-    /// The number.
+    /// Returns the number.
     pub fn value(self) -> f64 {
         self.0
     }
@@ -132,7 +132,7 @@ impl Limit {
     /// No limit.
     pub const NONE: Self = Self(None);
 
-    /// The bytes, if there is a limit.
+    /// Returns the bytes, if there is a limit.
     pub fn bytes(self) -> Option<u64> {
         self.0.map(NonZeroU64::get)
     }

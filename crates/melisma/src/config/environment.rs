@@ -12,17 +12,17 @@ const PREFIX: &str = "MELISMA_";
 pub struct Environment(BTreeMap<String, std::ffi::OsString>);
 
 impl Environment {
-    /// The variables of this process.
+    /// Returns the variables of this process.
     pub fn process() -> Self {
         Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect())
     }
 
-    /// Only these variables.
+    /// Creates an environment of these variables alone.
     pub fn of<const N: usize>(variables: [(&str, &str); N]) -> Self {
         Self(variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
     }
 
-    /// The text of `name`.
+    /// Returns the text of `name`.
     ///
     /// # Errors
     /// It is not UTF-8.
@@ -36,17 +36,17 @@ impl Environment {
         }
     }
 
-    /// The path in `name`.
+    /// Returns the path in `name`.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.0.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// The names of all variables.
+    /// Returns the names of all variables.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// `melisma` below the directory in `variable`, otherwise below `fallback` in the home
+    /// Returns `melisma` below the directory in `variable`, otherwise below `fallback` in the home
     /// directory.
     pub(super) fn directory(&self, variable: &str, fallback: &str) -> Option<PathBuf> {
         let absolute = self.path(variable).filter(|path| path.is_absolute());
@@ -54,7 +54,7 @@ impl Environment {
     }
 }
 
-/// The environment variable of `key`.
+/// Returns the environment variable of `key`.
 pub fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }

@@ -24,18 +24,21 @@ pub enum Raw {
     Text(String),
     /// A variable or a flag; the key determines its type.
     Word(String),
+    /// A list in a file.
+    List(Vec<Self>),
     /// Anything else in a file, described for the message.
     Other(&'static str),
 }
 
 impl Raw {
-    /// The error for a value that is not `expected`.
+    /// Returns the error for a value that is not `expected`.
     pub fn wrong(&self, expected: &str) -> Error {
         let found = match self {
             Self::Bool(value) => format!("`{value}`"),
             Self::Integer(value) => format!("the number {value}"),
             Self::Number(_) => "a number that is not whole".to_owned(),
             Self::Text(text) | Self::Word(text) => format!("the text `{}`", abbreviated(text)),
+            Self::List(_) => "a list".to_owned(),
             Self::Other(what) => (*what).to_owned(),
         };
         Error::invalid(format!("expected {expected}, found {found}"))
@@ -51,7 +54,7 @@ impl Raw {
         number.ok_or_else(|| self.wrong(expected))
     }
 
-    /// The text.
+    /// Returns the text.
     ///
     /// # Errors
     /// It is not `expected`, which is a kind of text.
@@ -82,10 +85,10 @@ pub trait Field: Sized {
     /// The value has the wrong type or range.
     fn parse(raw: &Raw) -> Result<Self>;
 
-    /// The value as written in the file.
+    /// Returns the value as written in the file.
     fn show(&self) -> String;
 
-    /// The value as JSON, with sizes in bytes.
+    /// Returns the value as JSON, with sizes in bytes.
     fn json(&self) -> Value {
         Value::String(self.show())
     }

@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     parse(&text).map_err(|(line, error)| error.at(format!("{place}:{line}")))
 }
 
-/// Errors come with their line.
+/// Parses the text; errors come with their line.
 fn parse(text: &str) -> std::result::Result<Vec<Line>, (u64, Error)> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -151,8 +151,14 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Node, A::Error> {
-        while items.next_element::<Node>()?.is_some() {}
-        Ok(Node::Leaf(Raw::Other("a list")))
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(match item {
+                Node::Leaf(raw) => raw,
+                Node::Map(_) => Raw::Other("a section"),
+            });
+        }
+        Ok(Node::Leaf(Raw::List(list)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Node, A::Error> {

@@ -51,7 +51,7 @@ impl Layers {
         Ok(Self { file, given, environment: sources.environment.clone() })
     }
 
-    /// The settings of one crate.
+    /// Returns the settings of one crate.
     ///
     /// # Errors
     /// A value has the wrong type or range. This applies to every layer, even if a later one
@@ -86,7 +86,7 @@ impl Config {
         Self::of(&Layers::read(sources)?)
     }
 
-    /// The library's settings in `layers`, over those of the profile.
+    /// Returns the library's settings in `layers`, over those of the profile.
     ///
     /// # Errors
     /// A value has the wrong type or range.
@@ -106,7 +106,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The defaults under `profile`, without a file or the environment.
+    /// Returns the defaults under `profile`, without a file or the environment.
     ///
     /// # Errors
     /// Never for the existing profiles.
@@ -115,7 +115,15 @@ impl Config {
         Self::load(&Sources { flags, ..Sources::default() })
     }
 
-    /// The settings from this process's file and environment, under the profile called `name`.
+    /// Returns the settings under `flags` alone.
+    #[cfg(test)]
+    pub(crate) fn of_flags(flags: &[(&'static str, &str)]) -> Self {
+        let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
+        Self::load(&Sources { flags, ..Sources::default() }).unwrap()
+    }
+
+    /// Returns the settings from this process's file and environment, under the profile called
+    /// `name`.
     ///
     /// # Errors
     /// The profile is unknown, and as [`Config::load`].
@@ -144,7 +152,7 @@ fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The file that is read if none is named, whether or not it exists.
+/// Returns the file that is read if none is named, whether or not it exists.
 pub fn default_file(environment: &Environment) -> Option<PathBuf> {
     environment.directory("XDG_CONFIG_HOME", ".config").map(|directory| directory.join(FILE_NAME))
 }
@@ -179,7 +187,7 @@ fn unknown(key: &str, raw: &Raw, known: &[&str]) -> Error {
     }
 }
 
-/// The keys directly in `section`, which is empty or ends with a dot.
+/// Returns the keys directly in `section`, which is empty or ends with a dot.
 fn below(section: &str, known: &[&str]) -> String {
     let mut keys: Vec<&str> = known
         .iter()

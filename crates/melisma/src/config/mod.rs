@@ -47,9 +47,9 @@ pub use precision::Precision;
 pub use profile::Profile;
 pub use request::DeviceRequest;
 #[doc(hidden)]
-pub use section::Section;
+pub use section::{Entry, Section};
 #[doc(hidden)]
-pub use show::{Entry, json, table};
+pub use show::{json, table};
 
 use crate::Result;
 use precision::{Format, Request};
@@ -125,12 +125,12 @@ pub struct Sources {
 
 impl Sources {
     setters! {
-        /// The file named by the user; it must exist.
+        /// Sets the file named by the user; it must exist.
         pub fn with_file(file: impl Into<Option<PathBuf>>);
-        /// The environment variables.
+        /// Sets the environment variables.
         #[doc(hidden)]
         pub fn with_environment(environment: Environment);
-        /// Key, flag with its dashes, and the given text.
+        /// Sets the settings that flags give: key, flag with its dashes, and text.
         #[doc(hidden)]
         pub fn with_flags(flags: Vec<(&'static str, &'static str, String)>);
     }

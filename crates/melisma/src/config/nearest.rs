@@ -1,6 +1,6 @@
 //! Finds the known word that a mistyped one most likely meant.
 
-/// The nearest of `known` to `word`, if at most a third of its letters differ.
+/// Returns the nearest of `known` to `word`, if at most a third of its letters differ.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Keys are never this long, and the cost of the distance is the product of both lengths.
     if word.chars().count() > 64 {
@@ -15,7 +15,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// The Levenshtein distance between `a` and `b`: insertions, deletions and substitutions.
+/// Returns the Levenshtein distance between `a` and `b`: insertions, deletions and substitutions.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

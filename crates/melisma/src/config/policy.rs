@@ -1,8 +1,11 @@
 //! Resolves the section `tensor_optimizations` and related keys into a policy.
 
+use melisma_kernels::layer::step::Rounding;
+
 use super::precision;
 use super::precision::{Format, Lowering, Precision};
 use super::{ChunkSize, Config};
+use crate::{Error, Result};
 
 /// Whether and how a large operation is split by rows. It never affects results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy of `config`. With `enabled: false`, the other keys of the section have no effect.
+    /// Returns the policy of `config`. With `enabled: false`, the other keys of the section have no
+    /// effect.
     pub fn new(config: &Config) -> Self {
         let request = config.precision.value;
         let tf32 = config.tf32.value;
@@ -67,6 +71,23 @@ impl Policy {
             },
             placement: if config.memory_efficient.value { Placement::InPlace } else { Placement::Separate },
             tensorrt: config.use_tensorrt.value.then_some(TensorRt { workspace_bytes: config.trt_workspace.value.0 }),
+        }
+    }
+
+    /// Returns the rounding that codecs and language models may use on a GPU. The CPU always computes in FP32.
+    ///
+    /// # Errors
+    /// `Unsupported` for a precision that they do not have.
+    #[doc(hidden)]
+    pub fn rounding(&self) -> Result<Rounding> {
+        match self.precision.audible.storage {
+            Format::Fp16 | Format::Int8 => {
+                Err(Error::unsupported(format!("no {} products", self.precision.audible.storage))
+                    .with_hint("use precision bf16, or tf32: true; fp32 is the default"))
+            }
+            Format::Bf16 => Ok(Rounding::Bf16),
+            Format::Fp32 if self.precision.tf32 => Ok(Rounding::Tf32),
+            Format::Fp32 => Ok(Rounding::Off),
         }
     }
 

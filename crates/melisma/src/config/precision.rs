@@ -70,7 +70,8 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// The policy for the user's request; `engine` replaces its lowering unless it is `Never`.
+    /// Returns the policy for the user's request; `engine` replaces its lowering unless it is
+    /// `Never`.
     pub fn new(request: Request, engine: Lowering) -> Self {
         let (storage, asked) = match request {
             Request::Fp32 => (Format::Fp32, Lowering::Never),

@@ -16,7 +16,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The keys that it sets, with values as written in the file.
+    /// Returns the keys that it sets, with values as written in the file.
     pub(super) fn values(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Emergency => &[

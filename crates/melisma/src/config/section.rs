@@ -3,7 +3,9 @@
 //! All programs of a user share one `melisma.yaml`. Each crate declares the keys that it reads with
 //! [`section!`](crate::section) and takes them from the same [`Layers`](super::Layers).
 
-use super::{Config, Entry, Origin, Raw};
+use serde_json::Value;
+
+use super::{Config, Field, Origin, Raw, Setting};
 use crate::Result;
 
 /// The settings of one crate.
@@ -17,13 +19,34 @@ pub trait Section: Default {
     /// The value has the wrong type or range.
     fn set(&mut self, key: &str, raw: &Raw, origin: Origin) -> Result<()>;
 
-    /// Every key with its value and origin.
+    /// Returns every key with its value and origin.
     fn entries(&self) -> Vec<Entry<'_>>;
+}
+
+/// A key with its value and origin, ready to print.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Entry<'a> {
+    /// The key; keys of a section are written `section.key`.
+    pub key: &'static str,
+    /// The value as written in the file.
+    pub value: String,
+    /// The value as JSON, with sizes in bytes.
+    pub json: Value,
+    /// Its origin.
+    pub origin: &'a Origin,
+}
+
+impl<'a> Entry<'a> {
+    /// Returns the entry of `key`.
+    pub fn new<T: Field>(key: &'static str, setting: &'a Setting<T>) -> Self {
+        Self { key, value: setting.value.show(), json: setting.value.json(), origin: &setting.origin }
+    }
 }
 
 /// Keys of the command line and the server. The library reads none of them, but it must tell them
 /// from typing errors in the file that all share.
-pub(super) const FRONT_KEYS: [&str; 14] = [
+pub(super) const FRONT_KEYS: [&str; 16] = [
     "trace",
     "profile_table",
     "profile_sort",
@@ -31,6 +54,8 @@ pub(super) const FRONT_KEYS: [&str; 14] = [
     "profile_kernels",
     "quiet",
     "verbose",
+    "serve.queue",
+    "serve.streams",
     "upstream.api",
     "upstream.model",
     "upstream.template",
@@ -40,9 +65,26 @@ pub(super) const FRONT_KEYS: [&str; 14] = [
     "upstream.max_tokens",
 ];
 
-/// Every key of the file, those of nested sections last.
+/// Keys of the room `speak`, which fronts ask for; the library may be built without the room.
+const SPEAK_KEYS: [&str; 13] = [
+    "speak.voices",
+    "speak.prompt",
+    "speak.before",
+    "speak.after",
+    "speak.speech",
+    "speak.end",
+    "speak.codec",
+    "speak.temperature",
+    "speak.top_k",
+    "speak.top_p",
+    "speak.min_p",
+    "speak.repetition_penalty",
+    "speak.penalty_window",
+];
+
+/// Returns every key of the file, those of nested sections last.
 pub(super) fn known_keys() -> Vec<&'static str> {
-    let mut keys: Vec<&str> = Config::KEYS.iter().copied().chain(FRONT_KEYS).collect();
+    let mut keys: Vec<&str> = Config::KEYS.iter().copied().chain(FRONT_KEYS).chain(SPEAK_KEYS).collect();
     keys.sort_by_key(|key| key.contains('.'));
     keys
 }

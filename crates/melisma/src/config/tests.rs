@@ -10,7 +10,7 @@ fn load(yaml: &str) -> Result<Config> {
     Config::load(&Sources { file: Some(path), ..Sources::default() })
 }
 
-/// The message after the path, and the hint.
+/// Returns the message after the path, and the hint.
 fn refusal(yaml: &str) -> (String, String) {
     let error = load(yaml).unwrap_err();
     let message = error.to_string();

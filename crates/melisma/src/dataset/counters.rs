@@ -30,12 +30,12 @@ impl Stage {
     /// All stages, in the order of tables.
     pub const ALL: [Self; 6] = [Self::Read, Self::ToDevice, Self::Compute, Self::FromDevice, Self::Write, Self::Wait];
 
-    /// The name used in tables and messages.
+    /// Returns the name used in tables and messages.
     pub fn name(self) -> &'static str {
         ["read", "h2d", "compute", "d2h", "write", "wait"][self as usize]
     }
 
-    /// The stage's span in a trace, in which `bytes` can be recorded.
+    /// Returns the stage's span in a trace, in which `bytes` can be recorded.
     pub(super) fn span(self) -> Span {
         match self {
             Self::Read => info_span!("read", bytes = Empty),
@@ -92,19 +92,21 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// Counters of a build that ends with an error soon after `stop` is set. Finished rows stay on disk, and the same
-    /// request resumes from there.
+    /// Creates counters of a build that ends with an error soon after `stop` is set. Finished rows
+    /// stay on disk, and the same request resumes from there.
     pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
         Self { stop, ..Self::default() }
     }
 
+    /// Fails once the build was asked to stop.
+    ///
     /// # Errors
     /// The build was asked to stop.
     pub(super) fn check_stop(&self) -> Result<()> {
         if self.stop.load(Relaxed) { Err(Error::invalid("the build was stopped")) } else { Ok(()) }
     }
 
-    /// A snapshot of the counters.
+    /// Returns a snapshot of the counters.
     pub fn now(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let seconds = |counter: &AtomicU64| Duration::from_nanos(get(counter)).as_secs_f64();
@@ -141,8 +143,8 @@ impl Counters {
 }
 
 impl Snapshot {
-    /// The share of the time that each resource was busy in a run of `wall_seconds` on `threads`
-    /// threads. The first one limited the run.
+    /// Returns the share of the time that each resource was busy in a run of `wall_seconds` on
+    /// `threads` threads. The first one limited the run.
     pub fn usage(&self, wall_seconds: f64, threads: usize) -> Vec<(&'static str, f64)> {
         let wall = wall_seconds.max(1e-9);
         let [read, to_device, compute, from_device, write, _] = self.seconds;

@@ -1,5 +1,6 @@
 //! Files that were rejected, and why.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -23,7 +24,7 @@ pub struct Failure {
     pub path: String,
     /// The stage that failed: `scan`, `text`, `read`, `compute` or `verify`.
     pub stage: String,
-    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `text`,
+    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `too-long`, `no-text`, `text`,
     /// `low-snr` or `clipped`.
     pub code: String,
     /// What went wrong.
@@ -44,13 +45,20 @@ pub struct RowFailure {
     pub failure: Failure,
 }
 
-/// One failure per file, the one of its first failed row, in the order of the files. That a text is
-/// missing counts only if there is nothing else. That audio is clipped is listed besides.
+/// Returns one failure per file, the one of its first failed row, in the order of the files. That a
+/// text is missing counts only if there is nothing else. That audio is clipped is listed besides.
 pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
     let key = |failed: &RowFailure| (failed.file, failed.failure.is_clipped());
     failures.sort_by_key(|failed| (key(failed), failed.failure.action == Action::NoText, failed.row));
     failures.dedup_by_key(|failed| key(failed));
     failures.into_iter().map(|failed| failed.failure).collect()
+}
+
+/// Counts failures by their reason.
+pub(super) fn by_code<'a>(failures: impl IntoIterator<Item = &'a Failure>) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    failures.into_iter().for_each(|failure| *counts.entry(failure.code.as_str()).or_default() += 1);
+    counts
 }
 
 /// What happened to the rows of a rejected file.
@@ -60,6 +68,8 @@ pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
 pub enum Action {
     /// The file has no rows.
     Skipped,
+    /// The file has no rows, because a filter left it out.
+    LeftOut,
     /// Rows that could not be computed are zero, and their `status` is not.
     ZeroFilled,
     /// The file's row is valid, but has no text.
@@ -82,19 +92,34 @@ impl Failure {
         Self { code: "too-short".to_owned(), ..Self::new(path, "scan", error, Action::Skipped) }
     }
 
+    /// Describes a file that a filter leaves out.
+    pub(super) fn left_out(path: String, code: &str, error: &Error) -> Self {
+        Self { code: code.to_owned(), ..Self::new(path, "scan", error, Action::LeftOut) }
+    }
+
     /// Describes a file whose audio is clipped; `message` says where.
     pub(super) fn clipped(path: String, message: String) -> Self {
         Self { path, stage: "read".to_owned(), code: CLIPPED.to_owned(), message, action: Action::Kept }
     }
 
-    /// Whether the file is listed because its audio is clipped.
+    /// Returns whether the file is listed because its audio is clipped.
     pub fn is_clipped(&self) -> bool {
         self.code == CLIPPED
     }
 
-    /// Whether the file is listed because its decoded tokens differ too much.
+    /// Returns whether the file is listed because its decoded tokens differ too much.
     pub fn is_below_limit(&self) -> bool {
         self.code == BELOW_LIMIT
+    }
+
+    /// Returns whether the file was refused: it has no row, or one that is not valid.
+    pub fn is_refusal(&self) -> bool {
+        self.stage != TEXT_STAGE && !matches!(self.action, Action::Kept | Action::LeftOut)
+    }
+
+    /// Returns whether a filter left the file out.
+    pub fn is_left_out(&self) -> bool {
+        self.action == Action::LeftOut
     }
 
     /// Describes a file whose decoded tokens have less than `least` dB of signal-to-noise.
@@ -105,7 +130,7 @@ impl Failure {
     }
 }
 
-/// Whether the file at `path` is a list of failures. An empty file is one.
+/// Returns whether the file at `path` is a list of failures. An empty file is one.
 pub(super) fn is_list(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let mut reader = BufReader::new(file);
@@ -120,7 +145,7 @@ pub(super) fn is_list(path: &Path) -> bool {
     }
 }
 
-/// The name of an error's kind in `failures.jsonl`.
+/// Returns the name of an error's kind in `failures.jsonl`.
 pub(super) fn code(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::Truncated => "truncated",

@@ -25,6 +25,7 @@
 mod build;
 mod counters;
 mod failure;
+mod gather;
 mod input;
 mod mel;
 mod merge;
@@ -39,12 +40,14 @@ mod work;
 pub use build::Outcome;
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
-pub use input::{Input, Inputs, Metadata, Names, Skipped, Text, Texts};
+#[doc(hidden)]
+pub use gather::{Gather, Gathered, Gathering, Source};
+pub use input::{Input, Inputs, Metadata, Names, Search, Skipped, Text, Texts};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{Check, Feature, File as PlannedFile, Options, Plan, Request, Scan, Tail, Tokens};
+pub use plan::{Check, Feature, File as PlannedFile, Lengths, Options, Plan, Request, Scan, Tail, Tokens, Untexted};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 #[doc(hidden)]

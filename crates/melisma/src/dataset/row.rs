@@ -18,7 +18,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The frame after a row of tokens.
+    /// Returns the frame after a row of tokens.
     pub(super) fn next_frame(&self) -> u64 {
         self.start + u64::from(self.valid_frames)
     }
@@ -46,7 +46,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status of a row that failed with `error`.
+    /// Returns the status of a row that failed with `error`.
     pub fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Truncated => Self::Truncated,

@@ -1,5 +1,6 @@
 //! State that the threads of a build share.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use super::technique::Techniques;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::runtime::thread;
+use crate::text::count;
 use crate::{Error, Remedy, Result};
 
 /// How often rows are synced to disk. A crash of the machine loses at most this much work.
@@ -37,8 +39,44 @@ pub(super) struct Work<'a> {
     pub(super) counters: &'a Counters,
     pub(super) journal: Mutex<Journal>,
     pub(super) techniques: Techniques,
-    /// Whether the build stops at the first file that fails.
-    pub(super) stops_on_failure: bool,
+    pub(super) failed: FailedFiles,
+}
+
+/// The files that have failed, of which there may be only so many.
+#[derive(Debug)]
+pub(super) struct FailedFiles {
+    most: Option<usize>,
+    files: Mutex<HashSet<u32>>,
+}
+
+impl FailedFiles {
+    /// Begins with the files that earlier runs and the plan refused.
+    pub(super) fn new<'a>(most: Option<usize>, refused: impl Iterator<Item = &'a RowFailure>) -> Self {
+        let files = refused.filter(|refused| refused.failure.is_refusal()).map(|refused| refused.file);
+        Self { most, files: Mutex::new(files.collect()) }
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// Those are too many.
+    pub(super) fn add(&self, file: u32, (name, error): (&str, &Error)) -> Result<()> {
+        let mut files = self.files.lock();
+        files.insert(file);
+        too_many(files.len(), self.most, Error::new(error.kind(), format!("{name}: {error}")))
+    }
+}
+
+/// Fails with `error`, that of the last of `n` failed files, if at most `most` may.
+pub(super) fn too_many(n: usize, most: Option<usize>, error: Error) -> Result<()> {
+    match most {
+        Some(0) if n > 0 => Err(error.with_hint(Remedy::SkipFailures)),
+        Some(most) if n > most => {
+            let message = format!("{} failed, and at most {most} may; the last: {error}", count(n as u64, "file"));
+            Err(Error::new(error.kind(), message).with_hint("allow more, or look at the files"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The indices of the columns that are written row by row.
@@ -89,13 +127,13 @@ impl Shared<'_> {
         }
     }
 
-    /// Whether the work ends early: part of it failed, or the caller stopped it.
+    /// Returns whether the work ends early: part of it failed, or the caller stopped it.
     pub(super) fn is_stopped(&self) -> bool {
         self.attempt(|| self.work.counters.check_stop());
         self.stop.load(Relaxed)
     }
 
-    /// The next items for a thread; empty when all are taken or the work was stopped.
+    /// Returns the next items for a thread; empty when all are taken or the work was stopped.
     pub(super) fn take(&self) -> &[Item] {
         if self.is_stopped() {
             return &[];
@@ -130,11 +168,10 @@ impl Shared<'_> {
     /// Lists a row that failed, or stops the build. The caller records the failure in the journal
     /// together with the row.
     pub(super) fn fail(&self, row: u32, stage: &str, error: &Error) -> Result<RowFailure> {
-        let Work { plan, counters, stops_on_failure, .. } = self.work;
-        let name = plan.input_of(&plan.rows[row as usize]).name();
-        if *stops_on_failure {
-            return Err(Error::new(error.kind(), format!("{}: {error}", name)).with_hint(Remedy::SkipFailures));
-        }
+        let Work { plan, counters, failed, .. } = self.work;
+        let planned = &plan.rows[row as usize];
+        let name = plan.input_of(planned).name();
+        failed.add(plan.file(planned).index, (&name, error))?;
         counters.failed.fetch_add(1, Relaxed);
         Ok(self.list(row, Failure::new(name.into_owned(), stage, error, Action::ZeroFilled)))
     }
@@ -148,7 +185,7 @@ impl Shared<'_> {
     }
 }
 
-/// The device for one of many threads: a CPU with one thread, or the same GPU.
+/// Returns the device for one of many threads: a CPU with one thread, or the same GPU.
 pub(super) fn for_one_thread(device: &Device) -> Device {
     match device {
         Device::Cpu(cpu) => Device::Cpu(Cpu { threads: 1, ..*cpu }),

@@ -28,7 +28,7 @@ const LOCAL: &str = "Abs Add Cast Ceil Clip Cos Div Elu Erf Exp Floor Gelu HardS
     Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh";
 
 impl Reach {
-    /// The reach of a model with one input and one output, both `[B, C, T]`.
+    /// Returns the reach of a model with one input and one output, both `[B, C, T]`.
     ///
     /// # Errors
     /// `Unsupported` names a node that looks at more than a stretch of time, or changes the length
@@ -67,7 +67,7 @@ impl Reach {
     }
 }
 
-/// The rate after a node, and the node's reach in latents.
+/// Returns the rate after a node, and the node's reach in latents.
 fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize, f64)> {
     let per_latent = rate as f64;
     let is_snake = node.domain == DOMAIN && node.op == "Snake";
@@ -172,7 +172,7 @@ impl Engine for Chunked {
         self.inner.ports()
     }
 
-    /// Each piece is a run of the inner engine with its own span.
+    /// Runs the pieces; each is a run of the inner engine with its own span.
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         check_inputs(self.inputs(), inputs)?;
         self.execute(inputs)
@@ -198,7 +198,7 @@ impl Engine for Chunked {
     }
 }
 
-/// A range of the last axis.
+/// Returns a range of the last axis.
 fn cut(value: &Value, first: usize, last: usize) -> Result<Value> {
     let size = value.dtype().size();
     let (shape, total) = (value.shape(), value.shape().last().copied().unwrap_or(0));
@@ -250,7 +250,7 @@ mod tests {
         assert!(pass::error(&whole, &Chunked::new(engine, short, 17).run(&x).unwrap()) > 1e-4, "the reach is needed");
     }
 
-    /// A single node with the weights `w`.
+    /// Returns a single node with the weights `w`.
     fn single(node: Node, w: &[f32]) -> Model {
         let port = |name: &str| ValueInfo {
             name: name.to_owned(),

@@ -50,18 +50,18 @@ use crate::format::Value;
 
 /// A model that is ready to run.
 pub trait Engine: Send {
-    /// The engine's name.
+    /// Returns the engine's name.
     fn name(&self) -> EngineName;
 
-    /// The inputs and outputs of a run.
+    /// Returns the inputs and outputs of a run.
     fn ports(&self) -> &Ports;
 
-    /// The inputs, in order.
+    /// Returns the inputs, in order.
     fn inputs(&self) -> &[Port] {
         &self.ports().inputs
     }
 
-    /// The outputs, in order.
+    /// Returns the outputs, in order.
     fn outputs(&self) -> &[Port] {
         &self.ports().outputs
     }
@@ -101,7 +101,8 @@ pub trait Engine: Send {
         self.run(inputs)
     }
 
-    /// The times of all profiled runs, for engines that report them only when recording ends.
+    /// Returns the times of all profiled runs, for engines that report them only when recording
+    /// ends.
     ///
     /// # Errors
     /// The engine failed, or wrote an unreadable profile.
@@ -168,11 +169,11 @@ impl Default for Options {
 
 impl Options {
     setters! {
-        /// CPU threads, at least 1.
+        /// Sets the number of CPU threads, at least 1.
         pub fn with_threads(threads: usize);
-        /// The format that the model was converted to.
+        /// Sets the format that the model was converted to.
         pub fn with_precision(precision: Format);
-        /// How the embedded engine stores the weights of matrix products.
+        /// Sets how the embedded engine stores the weights of matrix products.
         pub fn with_weights(weights: Weights);
     }
 }

@@ -42,7 +42,7 @@ impl EngineName {
         Self::OnnxruntimeTensorrt,
     ];
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rten => "rten",
@@ -55,22 +55,23 @@ impl EngineName {
         }
     }
 
-    /// Whether it runs on a GPU.
+    /// Returns whether it runs on a GPU.
     pub fn is_on_gpu(self) -> bool {
         matches!(self, Self::OnnxruntimeCuda | Self::OnnxruntimeTensorrt)
     }
 
-    /// Whether ONNX Runtime runs it.
+    /// Returns whether ONNX Runtime runs it.
     pub fn is_onnxruntime(self) -> bool {
         self == Self::Onnxruntime || self.is_on_gpu()
     }
 
-    /// Whether it runs on our own kernels.
+    /// Returns whether it runs on our own kernels.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Melisma | Self::MelismaChain | Self::MelismaMixed)
     }
 
-    /// Whether `other` satisfies a request for this engine: `melisma` means either of our own.
+    /// Returns whether `other` satisfies a request for this engine: `melisma` means either of our
+    /// own.
     pub fn includes(self, other: Self) -> bool {
         self == other || (self == Self::Melisma && other.is_ours())
     }

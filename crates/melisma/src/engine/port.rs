@@ -17,7 +17,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The ports of `model`.
+    /// Returns the ports of `model`.
     ///
     /// # Errors
     /// `Unsupported` for an input or output that is not a tensor of numbers.
@@ -25,7 +25,7 @@ impl Ports {
         Ok(Self { inputs: Port::inputs(model)?, outputs: Port::outputs(model)? })
     }
 
-    /// The input called `name`.
+    /// Returns the input called `name`.
     ///
     /// # Errors
     /// The input is unknown; the hint lists the existing ones.
@@ -71,7 +71,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The inputs of a model, in order, without initializers.
+    /// Returns the inputs of a model, in order, without initializers.
     ///
     /// # Errors
     /// `Unsupported` for an input that is not a tensor of numbers.
@@ -81,7 +81,7 @@ impl Port {
         inputs.map(|input| Self::new(&input.name, &input.r#type)).collect()
     }
 
-    /// The outputs of a model, in order.
+    /// Returns the outputs of a model, in order.
     ///
     /// # Errors
     /// `Unsupported` for an output that is not a tensor of numbers.
@@ -112,12 +112,12 @@ impl Port {
         Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
     }
 
-    /// Whether the model fixes the length of every axis.
+    /// Returns whether the model fixes the length of every axis.
     pub fn is_fixed(&self) -> bool {
         self.shape.as_ref().is_some_and(|shape| shape.iter().all(|dim| matches!(dim, Dim::Known(_))))
     }
 
-    /// Type and shape as text: `f32[1, 80, T]`.
+    /// Returns the type and shape as text: `f32[1, 80, T]`.
     pub fn describe(&self) -> String {
         let axes = self.shape.as_ref().map(|shape| {
             let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();

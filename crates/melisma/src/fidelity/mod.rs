@@ -82,7 +82,7 @@ struct Sums {
 }
 
 impl Meter {
-    /// A meter on the CPU for audio at `sample_rate` Hz.
+    /// Creates a meter on the CPU for audio at `sample_rate` Hz.
     ///
     /// # Errors
     /// Those of [`Context::cpu`].
@@ -90,7 +90,7 @@ impl Meter {
         Self::new_in(&Context::cpu()?, sample_rate)
     }
 
-    /// A meter for audio at `sample_rate` Hz.
+    /// Creates a meter for audio at `sample_rate` Hz.
     ///
     /// # Errors
     /// The budget refuses, or the device fails.
@@ -107,9 +107,8 @@ impl Meter {
         Ok(Self { transform, original, decoded, sums: Sums::default() })
     }
 
-    /// The memory that a meter takes on `device`, its queue's scratch included, besides the samples
-    /// that one signal is ahead by. A trial in `budget` measures it; nothing else may use the budget
-    /// meanwhile.
+    /// Returns the memory that a meter takes on `device`, its queue's scratch included, besides the samples that one
+    /// signal is ahead by. A trial in `budget` measures it; nothing else may use the budget meanwhile.
     ///
     /// # Errors
     /// The budget refuses, or the device fails.
@@ -126,7 +125,7 @@ impl Meter {
         Ok(Needed { host, device: peak(Space::Device) })
     }
 
-    /// Samples of a block of frames.
+    /// Returns the number of samples of a block of frames.
     fn block_len(&self) -> usize {
         let Config { win_length, hop_length, .. } = self.transform.config();
         win_length + (BLOCK_FRAMES - 1) * hop_length
@@ -150,7 +149,7 @@ impl Meter {
         self.compare()
     }
 
-    /// The result. The meter then starts again. Missing decoded samples count as zeros.
+    /// Returns the result. The meter then starts again. Missing decoded samples count as zeros.
     ///
     /// # Errors
     /// The device fails.

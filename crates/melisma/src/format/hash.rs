@@ -18,7 +18,7 @@ const BLOCK: usize = 256 << 10;
 /// A hash in hexadecimal.
 pub type Digest = String;
 
-/// The hash of the file at `path`, read by `threads` threads.
+/// Returns the hash of the file at `path`, read by `threads` threads.
 ///
 /// # Errors
 /// The file cannot be read, or becomes shorter in the meantime.
@@ -28,7 +28,7 @@ pub fn file(path: impl AsRef<Path>, threads: usize) -> Result<Digest> {
     of(&open()?, threads).map_err(|error| error.at(path.display()))
 }
 
-/// The hash of `source`, which does not depend on the number of threads.
+/// Returns the hash of `source`, which does not depend on the number of threads.
 ///
 /// # Errors
 /// The source cannot be read.

@@ -20,6 +20,7 @@ pub mod safetensors;
 mod stored_type;
 mod text;
 mod value;
+mod yaml;
 mod zip;
 
 pub use read_at::ReadAt;
@@ -29,3 +30,4 @@ pub use stored_type::{Opaque, StoredType};
 pub use text::read_text;
 pub use value::Value;
 pub(crate) use value::byte_len;
+pub(crate) use yaml::from_yaml;

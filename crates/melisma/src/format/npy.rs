@@ -51,7 +51,7 @@ fn from_file(file: &mut File, path: &Path) -> Result<Value> {
     decode(&bytes)
 }
 
-/// The end of the header, from the bytes before it.
+/// Returns the end of the header, from the bytes before it.
 fn header_end(bytes: &[u8]) -> Option<usize> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (len, start) = match rest {
@@ -139,8 +139,8 @@ pub fn encode(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The header for an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements start at a
-/// multiple of 64 bytes.
+/// Returns the header for an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements
+/// start at a multiple of 64 bytes.
 #[doc(hidden)]
 pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
@@ -156,7 +156,7 @@ pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// The little-endian name of an element type in headers.
+/// Returns the little-endian name of an element type in headers.
 #[doc(hidden)]
 pub fn descr(dtype: DType) -> &'static str {
     match dtype {

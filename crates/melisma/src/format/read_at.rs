@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// A byte source that threads can read in parallel.
 pub trait ReadAt: Sync {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     /// A system call fails.

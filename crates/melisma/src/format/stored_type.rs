@@ -36,7 +36,7 @@ impl Opaque {
         if self == Self::C64 { 8 } else { 1 }
     }
 
-    /// The short name and the safetensors name.
+    /// Returns the short name and the safetensors name.
     fn names(self) -> [&'static str; 2] {
         match self {
             Self::C64 => ["c64", "C64"],
@@ -50,7 +50,7 @@ impl Opaque {
 }
 
 impl StoredType {
-    /// Bytes of one element, if known.
+    /// Returns the bytes of one element, if known.
     pub(super) fn size(self) -> Option<usize> {
         match self {
             Self::Array(dtype) => Some(dtype.size()),
@@ -59,7 +59,7 @@ impl StoredType {
         }
     }
 
-    /// The short name for messages.
+    /// Returns the short name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Array(dtype) => dtype.name(),
@@ -68,7 +68,7 @@ impl StoredType {
         }
     }
 
-    /// The safetensors name.
+    /// Returns the safetensors name.
     pub fn safetensors_name(self) -> Option<&'static str> {
         match self {
             Self::Array(dtype) => Some(dtype.safetensors_name()),
@@ -77,13 +77,13 @@ impl StoredType {
         }
     }
 
-    /// The type with a safetensors name.
+    /// Returns the type with a safetensors name.
     pub fn from_safetensors(name: &str) -> Self {
         let opaque = || Opaque::ALL.into_iter().find(|other| other.names()[1] == name);
         DType::from_safetensors(name).map(Self::Array).or_else(|| opaque().map(Self::Opaque)).unwrap_or(Self::Unknown)
     }
 
-    /// The type of a PyTorch storage class.
+    /// Returns the type of a PyTorch storage class.
     pub(super) fn from_storage(class: &str) -> Option<Self> {
         Self::from_torch(match class {
             "DoubleStorage" => "float64",
@@ -101,7 +101,7 @@ impl StoredType {
         })
     }
 
-    /// The type that PyTorch calls `torch.NAME`.
+    /// Returns the type that PyTorch calls `torch.NAME`.
     pub(super) fn from_torch(name: &str) -> Option<Self> {
         Some(match name {
             "float64" => Self::Array(DType::F64),

@@ -17,7 +17,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// An array of zeros.
+    /// Creates an array of zeros.
     ///
     /// # Errors
     /// The size overflows, or there is not enough memory.
@@ -33,7 +33,7 @@ impl Value {
         Ok(Self { dtype, shape: shape.to_vec(), len, words })
     }
 
-    /// A copy of `values`.
+    /// Creates a copy of `values`.
     ///
     /// # Errors
     /// `values.len()` is not the product of `shape`.
@@ -41,7 +41,7 @@ impl Value {
         Self::from_bytes(T::DTYPE, shape, cast_slice(values))
     }
 
-    /// A copy of little-endian elements.
+    /// Creates a copy of little-endian elements.
     ///
     /// # Errors
     /// The length of `bytes` does not match the shape.
@@ -56,37 +56,37 @@ impl Value {
         Ok(value)
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The lengths of its axes.
+    /// Returns the lengths of its axes.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len / self.dtype.size()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the elements, little-endian.
+    /// Returns the bytes of the elements, little-endian.
     pub fn bytes(&self) -> &[u8] {
         &cast_slice(&self.words)[..self.len]
     }
 
-    /// The bytes of the elements, mutable.
+    /// Returns the bytes of the elements, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut cast_slice_mut(&mut self.words)[..self.len]
     }
 
-    /// The elements.
+    /// Returns the elements.
     ///
     /// # Errors
     /// `T` is not the element type.
@@ -95,7 +95,7 @@ impl Value {
         Ok(cast_slice(self.bytes()))
     }
 
-    /// The elements, mutable.
+    /// Returns the elements, mutable.
     ///
     /// # Errors
     /// `T` is not the element type.
@@ -104,7 +104,7 @@ impl Value {
         Ok(cast_slice_mut(self.bytes_mut()))
     }
 
-    /// The same elements in another shape.
+    /// Returns the same elements in another shape.
     ///
     /// # Errors
     /// The number of elements differs.
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// The size of an array, in bytes.
+/// Returns the size of an array, in bytes.
 ///
 /// # Errors
 /// The size overflows.

@@ -91,7 +91,8 @@ fn directory(file: &dyn ReadAt, size: u64) -> Result<Directory> {
     Ok(Directory { n_entries: u64_at(&record, 32)?, len: u64_at(&record, 40)?, at: u64_at(&record, 48)? })
 }
 
-/// The offset of an entry's local header and the length of its contents, from the directory.
+/// Returns the offset of an entry's local header and the length of its contents, from the
+/// directory.
 fn place(head: &[u8], extra: &[u8]) -> Result<Entry> {
     let [packed_len, len, at] = [20, 24, 42].map(|field| u32_at(head, field).map(u64::from));
     let (mut len, mut at) = (len?, at?);

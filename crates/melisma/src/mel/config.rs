@@ -99,7 +99,7 @@ pub enum OutputPrecision {
 }
 
 impl OutputPrecision {
-    /// Bytes of one value.
+    /// Returns the bytes of one value.
     pub fn bytes(self) -> usize {
         match self {
             Self::F16 => 2,
@@ -164,12 +164,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The frequency at which the highest filter ends.
+    /// Returns the frequency at which the highest filter ends.
     pub fn top_hz(&self) -> f64 {
         self.f_max.unwrap_or(f64::from(self.sample_rate) / 2.0)
     }
 
-    /// Samples of padding before the first sample.
+    /// Returns the number of samples of padding before the first sample.
     pub fn pad(&self) -> usize {
         match self.framing {
             Framing::Center | Framing::CenterDropLast => self.n_fft / 2,
@@ -179,7 +179,7 @@ impl Config {
         }
     }
 
-    /// Samples that a frame covers.
+    /// Returns the number of samples that a frame covers.
     pub(super) fn frame_len(&self) -> usize {
         match self.framing {
             Framing::Snip | Framing::HopCenter => self.win_length,
@@ -187,7 +187,7 @@ impl Config {
         }
     }
 
-    /// Frames of `n_samples` samples.
+    /// Returns the number of frames of `n_samples` samples.
     ///
     /// # Errors
     /// The sound is too short to be reflected at its ends.
@@ -211,13 +211,13 @@ impl Config {
         })
     }
 
-    /// `[F, T]`, but `[T, F]` for Kaldi.
+    /// Returns `[F, T]`, but `[T, F]` for Kaldi.
     #[doc(hidden)]
     pub fn order(&self) -> Order {
         if self.mel_scale == MelScale::Kaldi { Order::TimeFilter } else { Order::FilterTime }
     }
 
-    /// The shape of a spectrogram of `n_frames` frames.
+    /// Returns the shape of a spectrogram of `n_frames` frames.
     pub fn shape(&self, n_frames: usize) -> [usize; 2] {
         match self.order() {
             Order::FilterTime => [self.n_mels, n_frames],
@@ -227,7 +227,7 @@ impl Config {
 }
 
 impl Window {
-    /// Coefficient `n` of a window of `len`.
+    /// Returns the coefficient `n` of a window of `len`.
     pub fn at(self, n: usize, len: usize) -> f64 {
         let turn = |n: usize, len: usize| (std::f64::consts::TAU * n as f64 / len as f64).cos();
         match self {

@@ -3,7 +3,7 @@
 use super::config::{Config, MelScale, Norm};
 use crate::Result;
 
-/// The weights, `[F, K]`, in f64.
+/// Returns the weights, `[F, K]`, in f64.
 ///
 /// # Errors
 /// A value is out of its bounds, or two contradict each other.
@@ -35,7 +35,7 @@ pub fn filterbank(config: &Config) -> Result<Vec<f64>> {
 }
 
 impl MelScale {
-    /// f in mel.
+    /// Returns `hz` in mel.
     pub fn mel(self, hz: f64) -> f64 {
         match self {
             Self::Htk => 2595.0 * (1.0 + hz / 700.0).log10(),
@@ -45,7 +45,7 @@ impl MelScale {
         }
     }
 
-    /// m in Hz.
+    /// Returns `mel` in Hz.
     pub fn hz(self, mel: f64) -> f64 {
         match self {
             Self::Htk => 700.0 * (10f64.powf(mel / 2595.0) - 1.0),

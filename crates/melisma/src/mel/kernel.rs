@@ -9,7 +9,8 @@ use super::key::KEYS;
 use crate::{Error, Remedy, Result};
 
 impl Config {
-    /// The spectrogram of `samples` by plain loops in f64: slow, and what the fast transforms are tested against.
+    /// Returns the spectrogram of `samples` by plain loops in f64: slow, and what the fast transforms are tested
+    /// against.
     ///
     /// # Errors
     /// A value is out of its bounds, two contradict each other, or there are too few samples.
@@ -17,7 +18,7 @@ impl Config {
         Ok(reference::run(&self.kernel()?, samples, self.n_frames(samples.len())?))
     }
 
-    /// The kernel's plan for batches on `device`, its tables within `budget`.
+    /// Returns the kernel's plan for batches on `device`, its tables within `budget`.
     ///
     /// # Errors
     /// A value is out of its bounds, the budget refuses, or the device cannot do it.
@@ -26,7 +27,7 @@ impl Config {
         self.kernel()?.plan(device, budget)
     }
 
-    /// The parameters of the kernel.
+    /// Returns the parameters of the kernel.
     ///
     /// # Errors
     /// A value is out of its bounds, or two contradict each other.

@@ -87,7 +87,7 @@ const fn key(name: &'static str, meaning: &'static str, allowed: Allowed) -> Key
 }
 
 impl Key {
-    /// Its value in `config`, as [`Config::set`] takes it.
+    /// Returns its value in `config`, as [`Config::set`] takes it.
     pub fn value(&self, config: &Config) -> String {
         match self.json(config) {
             Value::Null => "none".to_owned(),
@@ -101,7 +101,7 @@ impl Key {
         serde_json::to_value(config).ok().and_then(|all| all.get(self.name).cloned()).unwrap_or_default()
     }
 
-    /// Whether its value in `config` is one that it takes.
+    /// Checks that its value in `config` is one that it takes.
     pub(super) fn check(&self, config: &Config) -> Result<()> {
         let (least, most, is_optional) = match self.allowed {
             Between(least, most) => (least, most, false),

@@ -17,7 +17,7 @@ pub const PRESETS: &[(&str, &str)] = &[
 ];
 
 impl Config {
-    /// The preset called `name`.
+    /// Returns the preset called `name`.
     ///
     /// # Errors
     /// There is none of that name.

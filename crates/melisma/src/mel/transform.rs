@@ -46,14 +46,14 @@ pub enum Values {
 }
 
 impl Spectrogram {
-    /// A spectrogram of `shape`, in the order of [`Spectrogram::shape`].
+    /// Creates a spectrogram of `shape`, in the order of [`Spectrogram::shape`].
     pub fn new(shape: [usize; 2], values: Values) -> Self {
         Self { shape, values }
     }
 }
 
 impl Values {
-    /// As single precision.
+    /// Returns the values as single precision.
     pub fn to_f32(&self) -> Vec<f32> {
         match self {
             Self::F16(values) => values.iter().map(|value| value.to_f32()).collect(),
@@ -61,7 +61,7 @@ impl Values {
         }
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         match self {
             Self::F16(_) => DType::F16,
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// As the machine stores them, which is little-endian on every machine that this is built for.
+    /// Returns the values as the machine stores them, which is little-endian on every machine that this is built for.
     pub fn bytes(&self) -> &[u8] {
         const { assert!(cfg!(target_endian = "little")) };
         match self {
@@ -78,7 +78,7 @@ impl Values {
         }
     }
 
-    /// Whether no value is infinite or NaN.
+    /// Returns whether no value is infinite or NaN.
     pub fn is_finite(&self) -> bool {
         match self {
             Self::F16(values) => values.iter().all(|value| value.is_finite()),
@@ -88,7 +88,7 @@ impl Values {
 }
 
 impl Transform {
-    /// Spectrograms on the CPU.
+    /// Prepares spectrograms on the CPU.
     ///
     /// # Errors
     /// Those of [`Transform::new_in`] and [`Context::cpu`].
@@ -105,17 +105,19 @@ impl Transform {
         Ok(Self { config, plan, queue: context.queue().clone() })
     }
 
-    /// Its configuration.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Bytes of host memory that a run takes besides samples and the values of `n_frames` frames.
+    /// Returns the bytes of host memory that a run takes besides samples and the values of
+    /// `n_frames` frames.
     pub fn scratch_bytes(&self, n_frames: usize) -> u64 {
         self.plan.scratch_bytes(&self.queue.device(), Batch { n_items: 1, n_samples: 0, n_frames })
     }
 
-    /// The spectrogram of `samples`, which have the configured rate. Memory of the device counts in the queue's budget.
+    /// Returns the spectrogram of `samples`, which have the configured rate. Memory of the device counts in the
+    /// queue's budget.
     ///
     /// # Errors
     /// The sound is too short, a value does not fit half precision, the budget refuses, or the device fails.
@@ -135,7 +137,7 @@ impl Transform {
         Ok(values)
     }
 
-    /// As [`Transform::run`], into `values`, row by row, which are of the configured precision.
+    /// Works like [`Transform::run`], into `values`, row by row, which are of the configured precision.
     ///
     /// # Errors
     /// As [`Transform::run`]; also if `values` has another length or precision.
@@ -143,7 +145,7 @@ impl Transform {
         self.run_on(&self.queue, samples, values)
     }
 
-    /// As [`Transform::run_into`], on another queue of the same device.
+    /// Works like [`Transform::run_into`], on another queue of the same device.
     ///
     /// # Errors
     /// As [`Transform::run_into`]; also if `queue` is stopped.

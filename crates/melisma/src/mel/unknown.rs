@@ -3,7 +3,7 @@
 use crate::config::nearest;
 use crate::{Error, Remedy};
 
-/// The refusal of `name`, which is not one of the `names` of presets or keys (`what`).
+/// Returns the refusal of `name`, which is not one of the `names` of presets or keys (`what`).
 pub(super) fn unknown(what: &str, name: &str, names: &[&str]) -> Error {
     let hint = match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,5 @@
-//! Node attributes.
+//! Node attributes. This file and `graph` use each other, because an attribute may be a graph whose
+//! nodes have attributes.
 
 use super::{Graph, Tensor};
 
@@ -39,14 +40,14 @@ pub enum Content {
 }
 
 impl Attribute {
-    /// An attribute with this name and value.
+    /// Creates an attribute with this name and value.
     pub fn new(name: &str, content: impl Into<Content>) -> Self {
         Self { name: name.to_owned(), content: content.into(), rest: Vec::new() }
     }
 }
 
 impl Content {
-    /// Its number in `AttributeProto.AttributeType`.
+    /// Returns its number in `AttributeProto.AttributeType`.
     pub(super) fn code(&self) -> i64 {
         match self {
             Self::Float(_) => 1,
@@ -62,22 +63,22 @@ impl Content {
         }
     }
 
-    /// The integer.
+    /// Returns the integer.
     pub fn int(&self) -> Option<i64> {
         if let Self::Int(value) = self { Some(*value) } else { None }
     }
 
-    /// The integers.
+    /// Returns the integers.
     pub fn ints(&self) -> Option<&[i64]> {
         if let Self::Ints(values) = self { Some(values) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn float(&self) -> Option<f32> {
         if let Self::Float(value) = self { Some(*value) } else { None }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
     }

@@ -127,7 +127,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
     Ok(())
 }
 
-/// The outer values that a node reads, also in its subgraphs.
+/// Collects the outer values that a node reads, also in its subgraphs.
 fn reads<'n>(node: &'n Node, hidden: &mut HashSet<&'n str>, to: &mut HashSet<&'n str>) {
     to.extend(node.inputs.iter().map(String::as_str).filter(|name| !name.is_empty() && !hidden.contains(name)));
     for graph in node.graphs() {

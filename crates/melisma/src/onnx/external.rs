@@ -62,7 +62,8 @@ impl DataLocation {
         Ok(())
     }
 
-    /// The offset, after checking that it and the length are numbers whose sum does not overflow.
+    /// Returns the offset, after checking that it and the length are numbers whose sum does not
+    /// overflow.
     fn range(&self, len: usize) -> Result<u64> {
         let number = |text: &Option<String>, other: u64| match text {
             None => Ok(other),

@@ -99,7 +99,7 @@ impl fmt::Display for Dim {
 }
 
 impl Node {
-    /// A node with one of ONNX's own operators.
+    /// Creates a node with one of ONNX's own operators.
     pub fn new(op: &str, inputs: &[&str], outputs: &[&str]) -> Self {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         Self { op: op.to_owned(), inputs: names(inputs), outputs: names(outputs), ..Self::default() }
@@ -112,17 +112,17 @@ impl Node {
         self
     }
 
-    /// The attribute called `name`.
+    /// Returns the attribute called `name`.
     pub fn attribute(&self, name: &str) -> Option<&Content> {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.content)
     }
 
-    /// Whether it is ONNX's own operator `op`.
+    /// Returns whether it is ONNX's own operator `op`.
     pub fn is(&self, op: &str) -> bool {
         self.op == op && matches!(self.domain.as_str(), "" | "ai.onnx")
     }
 
-    /// Its name in messages: its own, otherwise that of its first output.
+    /// Returns its name in messages: its own, otherwise that of its first output.
     pub fn label(&self) -> String {
         if self.name.starts_with("node `") {
             return self.name.clone();
@@ -132,7 +132,7 @@ impl Node {
         format!("node `{}` ({})", name.map_or("", String::as_str), self.operator())
     }
 
-    /// The operator, prefixed with its domain unless that is ONNX's own.
+    /// Returns the operator, prefixed with its domain unless that is ONNX's own.
     pub fn operator(&self) -> String {
         if matches!(self.domain.as_str(), "" | "ai.onnx") {
             self.op.clone()
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// The subgraphs among its attributes.
+    /// Returns the subgraphs among its attributes.
     pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
         self.attributes.iter().flat_map(|attribute| match &attribute.content {
             Content::Graph(graph) => std::slice::from_ref(graph.as_ref()),
@@ -152,19 +152,19 @@ impl Node {
 }
 
 impl Graph {
-    /// The number of nodes, including those of subgraphs.
+    /// Returns the number of nodes, including those of subgraphs.
     pub fn n_nodes(&self) -> usize {
         self.nodes.iter().map(|node| 1 + node.graphs().map(Self::n_nodes).sum::<usize>()).sum()
     }
 
-    /// The initializer called `name`.
+    /// Returns the initializer called `name`.
     pub fn initializer(&self, name: &str) -> Option<&Tensor> {
         self.initializers.iter().find(|tensor| tensor.name == name)
     }
 }
 
 impl ValueInfo {
-    /// A tensor with element type number `dtype`.
+    /// Creates a tensor with element type number `dtype`.
     pub fn tensor(name: &str, dtype: i32, shape: &[Dim]) -> Self {
         Self {
             name: name.to_owned(),

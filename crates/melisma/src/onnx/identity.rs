@@ -38,7 +38,7 @@ pub fn fingerprint(path: impl AsRef<Path>, threads: usize) -> Result<hash::Diges
     Ok(whole.finalize().to_hex().to_string())
 }
 
-/// The external data files, as named by the model.
+/// Returns the external data files, as named by the model.
 fn locations(file: &dyn ReadAt) -> Result<BTreeSet<String>> {
     let len = file.size()?;
     let mut walker = Walker { file, window: Vec::new(), start: 0, len, found: BTreeSet::new() };
@@ -61,7 +61,7 @@ enum Message {
 }
 
 impl Message {
-    /// The kind of message in a field, if it can lead to external data.
+    /// Returns the kind of message in a field, if it can lead to external data.
     fn below(self, field: u64) -> Option<Self> {
         Some(match (self, field) {
             (Self::Model, 7) | (Self::Training, 1 | 2) | (Self::Attribute, 6 | 11) => Self::Graph,

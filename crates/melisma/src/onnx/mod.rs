@@ -49,7 +49,7 @@ use crate::{Error, Result};
 use external::{Folder, NoFolder};
 
 /// Size limit of a protobuf message.
-const MOST_BYTES: u64 = i32::MAX as u64;
+const MAX_BYTES: u64 = i32::MAX as u64;
 const EXPECTED: &str = "an .onnx file is expected, as torch.onnx.export writes it";
 
 /// A model.
@@ -96,7 +96,7 @@ impl Model {
         read::model(&bytes, &mut NoFolder).and_then(check::checked)
     }
 
-    /// A model of one graph, for tests.
+    /// Creates a model of one graph, for tests.
     #[cfg(test)]
     pub(crate) fn of(graph: Graph) -> Self {
         let opsets = vec![Opset { domain: String::new(), version: 17 }];
@@ -127,7 +127,7 @@ impl Model {
         Ok(bytes)
     }
 
-    /// The version of an operator set that it uses; an empty name means ONNX's own.
+    /// Returns the version of an operator set that it uses; an empty name means ONNX's own.
     pub fn opset(&self, domain: &str) -> Option<i64> {
         let same = |known: &str| known == domain || [known, domain].iter().all(|name| matches!(*name, "" | "ai.onnx"));
         self.opsets.iter().find(|opset| same(&opset.domain)).map(|opset| opset.version)
@@ -143,7 +143,7 @@ fn open(path: &Path) -> Result<(File, u64)> {
     if !data.is_file() {
         return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));
     }
-    if data.len() > MOST_BYTES {
+    if data.len() > MAX_BYTES {
         let message = format!("{}: {} bytes in one file; the format ends at 2 GiB", path.display(), data.len());
         return Err(Error::unsupported(message).with_hint("larger models keep their weights in external data"));
     }

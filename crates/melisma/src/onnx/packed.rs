@@ -16,7 +16,7 @@ const MIN_BYTES: usize = 4096;
 const GRAPH: &str = "graph";
 
 impl Model {
-    /// The model as a packed file.
+    /// Returns the model as a packed file.
     ///
     /// # Errors
     /// There is not enough memory to pack the weights.
@@ -91,7 +91,7 @@ impl Model {
     }
 }
 
-/// Whether weights of this type are packed.
+/// Returns whether weights of this type are packed.
 fn is_packed(dtype: &DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }

@@ -33,7 +33,7 @@ pub enum Data {
 }
 
 impl Tensor {
-    /// A tensor with the elements of `value`.
+    /// Creates a tensor with the elements of `value`.
     pub fn new(name: &str, value: &Value) -> Self {
         Self {
             name: name.to_owned(),
@@ -44,7 +44,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor of `values`.
+    /// Creates a tensor of `values`.
     ///
     /// # Errors
     /// `values.len()` is not the product of `shape`.
@@ -52,7 +52,7 @@ impl Tensor {
         Ok(Self::new(name, &Value::from_slice(values, shape)?))
     }
 
-    /// The elements as an array.
+    /// Returns the elements as an array.
     ///
     /// # Errors
     /// `Unsupported` for element types that arrays do not support.
@@ -64,7 +64,7 @@ impl Tensor {
         }
     }
 
-    /// Size of its elements in bytes.
+    /// Returns the size of its elements in bytes.
     pub fn byte_len(&self) -> usize {
         match &self.data {
             Data::Bytes(bytes) => bytes.len(),
@@ -73,7 +73,7 @@ impl Tensor {
     }
 }
 
-/// Bits per element of type number `dtype`; `None` for strings and unknown types.
+/// Returns the bits per element of type number `dtype`; `None` for strings and unknown types.
 pub(super) fn bits(dtype: i32) -> Option<usize> {
     Some(match dtype {
         2 | 3 | 9 | 17..=20 | 24 => 8,

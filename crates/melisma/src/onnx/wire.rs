@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Err(Error::corrupt(format!("byte {}: a number of more than 64 bits", self.base + self.used)))
     }
 
-    /// Number of bytes read.
+    /// Returns the number of bytes read.
     pub(super) fn used(&self) -> usize {
         self.used
     }

@@ -120,7 +120,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Like [`commit`](Self::commit), but under another name beside [`target`](Self::target),
+    /// Works like [`commit`](Self::commit), but under another name beside [`target`](Self::target),
     /// replacing any existing file: for the partial result of an interrupted command.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// A second handle that reads the bytes written so far.
+    /// Returns a second handle that reads the bytes written so far.
     ///
     /// # Errors
     /// It is a pipe or a device, or cannot be read.
@@ -160,22 +160,22 @@ impl OutputFile {
         })
     }
 
-    /// Its final path, as it was given.
+    /// Returns its final path, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file that the path leads to: another one if the path is a symbolic link.
+    /// Returns the file that the path leads to: another one if the path is a symbolic link.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Where its bytes are until it is complete; `None` for pipes and devices.
+    /// Returns where its bytes are until it is complete; `None` for pipes and devices.
     pub fn unfinished(&self) -> Option<&Path> {
         self.partial.as_deref()
     }
 
-    /// Whether earlier parts can be changed: true for files, false for pipes and devices.
+    /// Returns whether earlier parts can be changed: true for files, false for pipes and devices.
     pub fn is_seekable(&self) -> bool {
         self.partial.is_some()
     }

@@ -13,8 +13,7 @@ const MAX_LINKS: usize = 40;
 const PERMISSIONS: u32 = 0o777;
 const GROUP: u32 = 0o070;
 
-/// The file that an output called `path` is written to: `path` itself, or what a symbolic link leads
-/// to.
+/// Returns the file that an output called `path` is written to: `path` itself, or what a symbolic link leads to.
 ///
 /// # Errors
 /// The link is part of a cycle, or it is dangling and may not be replaced.
@@ -63,7 +62,7 @@ pub(crate) fn conceal(old: &Path, file: &File) -> io::Result<()> {
     set_mode(file, new.mode() & old.mode() & PERMISSIONS | own)
 }
 
-/// The old file and the new one if they are of the same kind.
+/// Returns the old file and the new one if they are of the same kind.
 fn pair(old: &Path, file: &File) -> io::Result<Option<(Metadata, Metadata)>> {
     let Ok(old) = old.symlink_metadata() else { return Ok(None) };
     let new = file.metadata()?;

@@ -61,7 +61,7 @@ impl<'a> Archive<'a> {
         Ok(Self::with(file, Arc::new(Contents::read(file)?), budget))
     }
 
-    /// A packed file whose contents were read before.
+    /// Opens a packed file whose contents were read before.
     pub fn with(file: &'a dyn ReadAt, contents: Arc<Contents>, budget: &Budget) -> Self {
         Self { file, contents, base: None, budget: budget.clone(), gpu: None }
     }
@@ -88,22 +88,22 @@ impl<'a> Archive<'a> {
         self
     }
 
-    /// Whether unpacking needs a base file.
+    /// Returns whether unpacking needs a base file.
     pub fn is_delta(&self) -> bool {
         self.contents.trailer.base != [0; 32]
     }
 
-    /// Whether it has an index for GPUs.
+    /// Returns whether it has an index for GPUs.
     pub fn has_gpu_index(&self) -> bool {
         self.contents.index.is_some()
     }
 
-    /// The header of the source file.
+    /// Returns the header of the source file.
     pub fn source(&self) -> &Header {
         &self.contents.source
     }
 
-    /// Bytes of the source file.
+    /// Returns the bytes of the source file.
     pub fn source_len(&self) -> u64 {
         self.contents.trailer.source_len
     }
@@ -144,17 +144,17 @@ impl<'a> Archive<'a> {
         exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
     }
 
-    /// Bytes that the header and the indices take up while the file is open.
+    /// Returns the bytes that the header and the indices take up while the file is open.
     pub(super) fn known_bytes(&self) -> u64 {
         memory::known(self.contents.source.len, self.contents.blobs.iter().map(|blob| blob.tiles.len() as u64).sum())
     }
 
-    /// The memory that decoding these tensors needs.
+    /// Returns the memory that decoding these tensors needs.
     pub(super) fn decoding_need(&self, tensors: std::ops::Range<usize>) -> Need {
         memory::decoding(self.known_bytes(), &self.contents.blobs[tensors])
     }
 
-    /// The file's hash as recorded in the trailer.
+    /// Returns the file's hash as recorded in the trailer.
     pub(super) fn stored_hash(&self) -> Result<[u8; HASH_LEN]> {
         let mut hash = [0; HASH_LEN];
         hash.copy_from_slice(&read(self.file, self.file.size()? - HASH_LEN as u64, HASH_LEN)?);

@@ -24,7 +24,7 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// An array of `elements`.
+    /// Creates an array of `elements`.
     ///
     /// # Errors
     /// `InvalidArgument`: the shape has a different number of elements. `Unsupported`: safetensors
@@ -39,28 +39,28 @@ impl<'a> Array<'a> {
         Ok(Self { dtype: Cow::Borrowed(name(T::DTYPE)?), shape, bytes })
     }
 
-    /// An array from bytes, for element types that Rust lacks. `dtype` is the safetensors name, for
-    /// example `F8_E4M3`.
+    /// Creates an array from bytes, for element types that Rust lacks. `dtype` is the safetensors
+    /// name, for example `F8_E4M3`.
     pub fn from_bytes(dtype: &'a str, shape: &[u64], bytes: &'a [u8]) -> Self {
         Self { dtype: Cow::Borrowed(dtype), shape: shape.to_vec(), bytes: Cow::Borrowed(bytes) }
     }
 
-    /// The element type, by its safetensors name.
+    /// Returns the element type, by its safetensors name.
     pub fn dtype(&self) -> &str {
         &self.dtype
     }
 
-    /// Extent of each dimension.
+    /// Returns the extent of each dimension.
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The elements' bytes, little-endian.
+    /// Returns the elements' bytes, little-endian.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The elements.
+    /// Returns the elements.
     ///
     /// # Errors
     /// `InvalidArgument`: the elements have another type.
@@ -108,7 +108,7 @@ pub fn compress(array: &Array<'_>, budget: &Budget) -> Result<Vec<u8>> {
     Ok(packed)
 }
 
-/// As [`compress`], into any output.
+/// Works like [`compress`], into any output.
 ///
 /// # Errors
 /// As [`compress`], or those of `packed`.

@@ -26,7 +26,7 @@ pub(super) enum Content {
     Delta = 1,
 }
 
-/// The header of a blob.
+/// Returns the header of a blob.
 pub(super) fn header(layout: &Layout, content: Content) -> [u8; HEADER_LEN as usize] {
     let mut bytes = [0; HEADER_LEN as usize];
     bytes[..4].copy_from_slice(&MAGIC);
@@ -37,7 +37,7 @@ pub(super) fn header(layout: &Layout, content: Content) -> [u8; HEADER_LEN as us
     bytes
 }
 
-/// The end of a blob after `written` bytes: padding, index and hash.
+/// Returns the end of a blob after `written` bytes: padding, index and hash.
 pub(super) fn footer(name: &str, header: &[u8], tiles: &[Tile], written: u64) -> Vec<u8> {
     let index_len = Tile::STORED * tiles.len() + DIGEST_LEN;
     let end = (written + index_len as u64).next_multiple_of(ALIGN);

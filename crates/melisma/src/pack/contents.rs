@@ -52,13 +52,13 @@ impl Contents {
         Ok(Self { source, trailer, blobs, index, lens })
     }
 
-    /// The header of the source file.
+    /// Returns the header of the source file.
     pub fn source(&self) -> &Header {
         &self.source
     }
 }
 
-/// The header of the source of a packed file; reads nothing else.
+/// Returns the header of the source of a packed file; reads nothing else.
 ///
 /// # Errors
 /// As [`Archive::open`](super::Archive::open).

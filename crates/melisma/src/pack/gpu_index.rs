@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = *b"MLIX";
 const VERSION: u32 = 1;
 const HEADER_LEN: u64 = 16;
 
-/// The start of the tensor; the indices of the tiles follow in file order.
+/// Returns the start of the tensor; the indices of the tiles follow in file order.
 pub(super) fn header(segment: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -74,7 +74,7 @@ impl GpuIndex {
         Ok(Self { segment, starts })
     }
 
-    /// The file offset and length of a tile's part; `None` if the tile needs no index.
+    /// Returns the file offset and length of a tile's part; `None` if the tile needs no index.
     pub(super) fn of(&self, blob: usize, tile: usize) -> Option<(Segments, u64)> {
         let &[at, end] = self.starts.get(blob)?.get(tile..tile + 2)? else { return None };
         (end > at).then_some((Segments { at, len: self.segment }, end - at))

@@ -4,12 +4,12 @@ use super::storage::ReadAt;
 use super::trailer::HASH_LEN;
 use crate::Result;
 
-/// BLAKE3 of a whole file.
+/// Returns BLAKE3 of a whole file.
 pub(super) fn hash(file: &dyn ReadAt) -> Result<[u8; HASH_LEN]> {
     hash_first(file, file.size()?)
 }
 
-/// BLAKE3 of the first `len` bytes.
+/// Returns BLAKE3 of the first `len` bytes.
 pub(super) fn hash_first(file: &dyn ReadAt, len: u64) -> Result<[u8; HASH_LEN]> {
     let mut hasher = blake3::Hasher::new();
     let mut block = vec![0; len.min(1 << 20) as usize];

@@ -6,7 +6,7 @@ use super::{TRAILER, VERSION, VERSION_KEY, blob, gpu_index};
 use crate::format::safetensors::{Header, HeaderJson, TensorEntry};
 use crate::{Error, ErrorKind, Result};
 
-/// The most bytes that the packed file's header can take, a multiple of the blob alignment.
+/// Returns the most bytes that the packed file's header can take, a multiple of the blob alignment.
 pub(super) fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u32>) -> u64 {
     // An upper bound for every offset: incompressible tensors grow by less than this allows.
     let digits = (2 * source_len + (1 << 20) * (header.tensors.len() as u64 + 1)).to_string().len() as u64;

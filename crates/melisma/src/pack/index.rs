@@ -83,7 +83,7 @@ impl Index {
         }
     }
 
-    /// The path of `shard`, beside the index.
+    /// Returns the path of `shard`, beside the index.
     pub fn beside(&self, shard: &str) -> PathBuf {
         self.path.with_file_name(shard)
     }
@@ -105,7 +105,8 @@ impl Index {
         output::write(path, format!("{all:#}\n").as_bytes(), existing)
     }
 
-    /// Whether `shard` is packed beside its source: with the same tensors, and not older than it.
+    /// Returns whether `shard` is packed beside its source: with the same tensors, and not older
+    /// than it.
     pub fn is_packed(&self, shard: &str) -> bool {
         let source = self.beside(shard);
         let modified = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
@@ -121,7 +122,7 @@ impl Index {
         is_packed(&file).unwrap_or(false) && names(&file) == names(opened) && modified(&target) >= modified(&source)
     }
 
-    /// Where the index of the packed shards goes.
+    /// Returns where the index of the packed shards goes.
     pub fn packed_path(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let stem = name.strip_suffix(".index.json").unwrap_or(&name);
@@ -139,7 +140,7 @@ impl Index {
     }
 }
 
-/// The names of a file's tensors in the source.
+/// Returns the names of a file's tensors in the source.
 fn tensor_names(file: &File) -> Result<Vec<String>> {
     if is_checkpoint(file) {
         return Ok(Checkpoint::read(file)?.names().map(str::to_owned).collect());
@@ -151,7 +152,7 @@ fn tensor_names(file: &File) -> Result<Vec<String>> {
     }
 }
 
-/// The default name of the packed file of `source`.
+/// Returns the default name of the packed file of `source`.
 pub fn packed_path(source: impl AsRef<Path>) -> PathBuf {
     let source = source.as_ref();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();

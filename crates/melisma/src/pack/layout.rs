@@ -43,7 +43,7 @@ pub(super) struct Run {
 }
 
 impl Layout {
-    /// The layout of a tensor.
+    /// Returns the layout of a tensor.
     ///
     /// # Errors
     /// `Corrupt`: the shape overflows, or does not match the tensor's length.
@@ -87,25 +87,25 @@ impl Layout {
         Self { split, tile_size, rows, cols, tile_rows, tile_cols }
     }
 
-    /// Rows and columns of tiles.
+    /// Returns the rows and columns of tiles.
     pub fn grid(&self) -> [u64; 2] {
         [self.rows.div_ceil(self.tile_rows), self.cols.div_ceil(self.tile_cols)]
     }
 
-    /// The number of tiles; 0 for a tensor without elements.
+    /// Returns the number of tiles; 0 for a tensor without elements.
     pub fn n_tiles(&self) -> u64 {
         let [down, across] = self.grid();
         down * across
     }
 
-    /// The range of rows and the range of columns that a tile covers.
+    /// Returns the range of rows and the range of columns that a tile covers.
     pub fn tile(&self, number: u64) -> [Range<u64>; 2] {
         let across = self.grid()[1].max(1);
         let (row, col) = (number / across * self.tile_rows, number % across * self.tile_cols);
         [row..(row + self.tile_rows).min(self.rows), col..(col + self.tile_cols).min(self.cols)]
     }
 
-    /// Bytes of a decoded tile.
+    /// Returns the bytes of a decoded tile.
     pub(super) fn tile_len(&self, number: u64) -> usize {
         let [rows, cols] = self.tile(number);
         ((rows.end - rows.start) * (cols.end - cols.start)) as usize * self.split.width()
@@ -115,12 +115,12 @@ impl Layout {
         if self.tile_cols >= self.cols || self.tile_rows == 1 { 1 } else { self.grid()[1] }
     }
 
-    /// The number of runs in the tensor.
+    /// Returns the number of runs in the tensor.
     pub(super) fn n_runs(&self) -> u64 {
         self.n_tiles().div_ceil(self.tiles_per_run().max(1))
     }
 
-    /// Run `index`: its tiles and its bytes, both in order.
+    /// Returns run `index`: its tiles and its bytes, both in order.
     pub(super) fn run(&self, index: u64) -> Run {
         let per_run = self.tiles_per_run().max(1);
         let tiles = index * per_run..(index + 1) * per_run;
@@ -132,8 +132,8 @@ impl Layout {
         Run { tiles, bytes: begin * width..end * width }
     }
 
-    /// The position of a tile's rows within its run: offset of the first row, stride, and length of
-    /// a row, in bytes.
+    /// Returns the position of a tile's rows within its run: offset of the first row, stride, and
+    /// length of a row, in bytes.
     pub(super) fn rows_in_run(&self, number: u64) -> [usize; 3] {
         let (width, per_run) = (self.split.width(), self.tiles_per_run().max(1));
         let [_, cols] = self.tile(number);
@@ -149,7 +149,7 @@ impl Layout {
 pub(super) struct Runs(Vec<u64>);
 
 impl Runs {
-    /// From the number of runs of each tensor.
+    /// Creates the layout from the number of runs of each tensor.
     pub(super) fn new(counts: impl Iterator<Item = u64>) -> Self {
         Self(
             counts
@@ -165,7 +165,7 @@ impl Runs {
         self.0.last().map_or(0, |&end| end as usize)
     }
 
-    /// The tensor, and the run within it.
+    /// Returns the tensor, and the run within it.
     pub(super) fn get(&self, index: usize) -> (usize, u64) {
         let tensor = self.0.partition_point(|&end| end <= index as u64);
         let before = if tensor == 0 { 0 } else { self.0[tensor - 1] };
@@ -173,7 +173,7 @@ impl Runs {
     }
 }
 
-/// How elements of a type are divided into planes.
+/// Returns how elements of a type are divided into planes.
 pub fn split_of(dtype: DType) -> Split {
     match dtype {
         DType::BF16 => Split::BrainFloat16,

@@ -97,12 +97,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Its tensors, in the order of the file.
+    /// Returns its tensors, in the order of the file.
     pub fn tensors(&self) -> &[TensorEntry] {
         &self.tensors
     }
 
-    /// The elements of the tensor called `name`.
+    /// Returns the elements of the tensor called `name`.
     ///
     /// # Errors
     /// `InvalidArgument`: the tensor is unknown, or its elements are not of type `T`; bytes can be seen of any.
@@ -123,7 +123,8 @@ impl Loaded {
 }
 
 impl Loader {
-    /// A loader for `device` with up to eight workers, fewer if the budget has no room for them.
+    /// Creates a loader for `device` with up to eight workers, fewer if the budget has no room for
+    /// them.
     ///
     /// # Errors
     /// The budget is exceeded, or the device reports an error.
@@ -135,7 +136,7 @@ impl Loader {
         Self::with(device, budget, limits, threads.min(room).max(1) as usize)
     }
 
-    /// A loader with `workers` workers, for pieces within `limits`.
+    /// Creates a loader with `workers` workers, for pieces within `limits`.
     pub(super) fn with(device: &Device, budget: &Budget, limits: Limits, workers: usize) -> Result<Self> {
         let len = limits.staging as usize;
         let slot = || {
@@ -221,8 +222,8 @@ impl Loader {
         }
     }
 
-    /// Every worker takes pieces until none are left: it reads a piece, copies it to the device,
-    /// and passes it to `finish`.
+    /// Takes pieces until none are left: reads each, copies it to the device, and passes it to
+    /// `finish`.
     fn work(
         &mut self,
         file: &dyn ReadAt,

@@ -32,12 +32,12 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// Bytes with one worker and one result.
+    /// Returns the bytes with one worker and one result.
     pub(super) fn least(&self) -> u64 {
         self.fixed + self.worker + self.result
     }
 
-    /// As many workers as fit into the budget, at most `threads`, and their memory.
+    /// Returns as many workers as fit into the budget, at most `threads`, and their memory.
     ///
     /// # Errors
     /// `Memory`: one worker does not fit.
@@ -64,7 +64,7 @@ pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
     Err(refused(limit.saturating_sub(free).saturating_add(least), limit))
 }
 
-/// The error for a limit below `needed`.
+/// Returns the error for a limit below `needed`.
 pub(super) fn refused(needed: u64, limit: u64) -> Error {
     let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
     Error::new(ErrorKind::Memory, message)
@@ -77,25 +77,25 @@ pub(super) fn resize(bytes: &mut Vec<u8>, len: usize) {
     bytes.resize(len, 0);
 }
 
-/// An upper bound for the bytes of a record: no mode makes a plane longer than its bytes plus its
-/// tables.
+/// Returns an upper bound for the bytes of a record: no mode makes a plane longer than its bytes
+/// plus its tables.
 fn record_len(tile_len: u64) -> u64 {
     tile_len + tile_len / 64 + 4096
 }
 
-/// Memory of an encoder for its largest tile.
+/// Returns the memory of an encoder for its largest tile.
 fn encoder(split: Split, tile_len: u64) -> u64 {
     let n = tile_len / split.width() as u64;
     // All planes; and for one of them pairs, escapes, and words of two bytes.
     TABLES + tile_len + n / 2 + n + 2 * n
 }
 
-/// Memory for a header and the indices of its tiles.
+/// Returns the memory for a header and the indices of its tiles.
 pub(super) fn known(header_len: u64, n_tiles: u64) -> u64 {
     PER_HEADER_BYTE * header_len + PER_TILE * n_tiles + BLOCKS
 }
 
-/// Memory for choosing tile sizes.
+/// Returns the memory for choosing tile sizes.
 pub(super) fn choosing(header: &Header) -> Result<Need> {
     let mut need = Need { fixed: known(header.len, 0), ..Need::default() };
     for tensor in &header.tensors {
@@ -108,7 +108,7 @@ pub(super) fn choosing(header: &Header) -> Result<Need> {
     Ok(need)
 }
 
-/// Memory for packing tensors of these layouts.
+/// Returns the memory for packing tensors of these layouts.
 pub(super) fn encoding(header: &Header, layouts: &[Layout], segment: Option<u32>) -> Need {
     let mut need = Need::default();
     let (mut n_tiles, mut index_len) = (0, 0);
@@ -127,7 +127,7 @@ pub(super) fn encoding(header: &Header, layouts: &[Layout], segment: Option<u32>
     need
 }
 
-/// Memory for decoding tensors of these layouts, with records of the largest possible size.
+/// Returns the memory for decoding tensors of these layouts, with records of the largest possible size.
 pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
     let mut need = Need::default();
     let mut n_tiles = 0;
@@ -139,7 +139,7 @@ pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
     Need { fixed: known(header.len, n_tiles), ..need }
 }
 
-/// Memory for decoding tensors of a file whose header and indices take `known` bytes.
+/// Returns the memory for decoding tensors of a file whose header and indices take `known` bytes.
 pub(super) fn decoding(known: u64, blobs: &[Blob]) -> Need {
     let of_blob = |blob: &Blob| {
         let record = blob.tiles.iter().map(|tile| u64::from(tile.len)).max().unwrap_or(0);
@@ -150,7 +150,7 @@ pub(super) fn decoding(known: u64, blobs: &[Blob]) -> Need {
 }
 
 impl Need {
-    /// The memory that suffices for either.
+    /// Returns the memory that suffices for either.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             fixed: self.fixed.max(other.fixed),
@@ -186,7 +186,7 @@ impl Shape {
     }
 }
 
-/// An upper bound for the bytes of a tile's index: every plane is coded.
+/// Returns an upper bound for the bytes of a tile's index: every plane is coded.
 fn index_bound(layout: &Layout, segment: u32) -> u64 {
     let width = layout.split.width() as u64;
     let segments = layout.tile_len(0) as u64 / width / u64::from(segment.max(SEGMENT_STEP)) + 4;

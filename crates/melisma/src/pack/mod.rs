@@ -91,7 +91,7 @@ const VERSION_KEY: &str = "melisma.pack";
 /// The name of the last tensor: the source's header, and the hash of everything before it.
 const TRAILER: &str = "__melisma__";
 
-/// Whether `file` is a packed safetensors file rather than a plain one.
+/// Returns whether `file` is a packed safetensors file rather than a plain one.
 ///
 /// # Errors
 /// The header cannot be read; see [`Header::read`].

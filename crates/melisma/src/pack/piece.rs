@@ -35,7 +35,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Bytes of a plain file that go to `to`.
+    /// Returns the bytes of a plain file that go to `to`.
     pub(super) fn plain(bytes: Range<u64>, to: usize) -> Self {
         Self { bytes, to, ..Self::default() }
     }
@@ -67,7 +67,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// A plan without tiles.
+    /// Creates a plan without tiles.
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, pieces: Vec::new(), jobs: Vec::new(), tensors: Vec::new() }
     }

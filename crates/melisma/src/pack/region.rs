@@ -23,24 +23,24 @@ pub struct Region {
 }
 
 impl Region {
-    /// The whole matrix of `tensor`.
+    /// Returns the whole matrix of `tensor`.
     pub fn whole(tensor: &TensorEntry) -> Self {
         let (cols, outer) = tensor.shape.split_last().map_or((1, &[][..]), |(&cols, outer)| (cols, outer));
         Self { rows: 0..outer.iter().fold(1, |rows: u64, &extent| rows.saturating_mul(extent)), cols: 0..cols }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         let extent = |range: &Range<u64>| range.end.saturating_sub(range.start);
         extent(&self.rows).saturating_mul(extent(&self.cols))
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of an element of `tensor`, if the region lies within its matrix.
+    /// Returns the bytes of an element of `tensor`, if the region lies within its matrix.
     ///
     /// # Errors
     /// `InvalidArgument`: it does not. `Unsupported`: elements are not whole bytes.
@@ -60,13 +60,13 @@ impl Region {
         }
     }
 
-    /// The same region in the columns of `layout`, which may store an element in several.
+    /// Returns the same region in the columns of `layout`, which may store an element in several.
     fn in_columns_of(&self, layout: &Layout, element_len: u64) -> Self {
         let per_element = element_len / layout.split.width() as u64;
         Self { rows: self.rows.clone(), cols: self.cols.start * per_element..self.cols.end * per_element }
     }
 
-    /// The numbers of the tiles that overlap it.
+    /// Returns the numbers of the tiles that overlap it.
     fn tiles(&self, layout: &Layout) -> Vec<u64> {
         let across = layout.grid()[1];
         let touched = |range: &Range<u64>, step: u64| range.start / step..range.end.div_ceil(step);

@@ -95,7 +95,7 @@ pub(super) fn check(archive: &Archive<'_>, work: &Work<'_>) -> Result<()> {
     sizes(archive, work).map(drop)
 }
 
-/// The fastest configuration that fits the budget, down to one tile at a time.
+/// Returns the fastest configuration that fits the budget, down to one tile at a time.
 fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);
     for &(tensor, run) in work.runs {
@@ -128,7 +128,7 @@ fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
 }
 
 impl Sizes {
-    /// Bytes of host and device memory.
+    /// Returns the bytes of host and device memory.
     fn bytes(&self) -> [u64; 2] {
         let Self { limits, workers, group, known } = *self;
         [workers * limits.staging + group + known, workers * (limits.staging + limits.decoded + 512) + group + known]

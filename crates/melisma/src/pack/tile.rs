@@ -10,8 +10,8 @@ use super::stream;
 use crate::{Error, Result};
 
 impl Archive<'_> {
-    /// The bytes of one tile, row-major, and the rows and columns it covers in the tensor's matrix.
-    /// Reads only the tile's record.
+    /// Returns the bytes of one tile, row-major, and the rows and columns it covers in the tensor's
+    /// matrix. Reads only the tile's record.
     ///
     /// # Errors
     /// `InvalidArgument`: no such tensor or tile. `Corrupt` or similar: the tile is damaged.

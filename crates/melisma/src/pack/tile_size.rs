@@ -17,7 +17,7 @@ const NARROW_TILE_SIZE: u32 = 512;
 const PART: u64 = 1 << 20;
 const N_PARTS: u64 = 2;
 
-/// The layout of every tensor; `read` reads a tensor's bytes from an offset on.
+/// Returns the layout of every tensor; `read` reads a tensor's bytes from an offset on.
 ///
 /// # Errors
 /// As [`Layout::of`], or those of `read`.
@@ -44,13 +44,13 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
-/// The layout of a tensor for `tile_size`. Narrow elements ignore it.
+/// Returns the layout of a tensor for `tile_size`. Narrow elements ignore it.
 pub(super) fn candidate(tensor: &TensorEntry, tile_size: u32) -> Result<Layout> {
     let layout = Layout::of(tensor, tile_size)?;
     if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_TILE_SIZE) }
 }
 
-/// Rows and columns of a sampled part; `None` if there is nothing to choose.
+/// Returns the rows and columns of a sampled part; `None` if there is nothing to choose.
 pub(super) fn part(whole: &Layout) -> Option<[u64; 2]> {
     if whole.split.width() <= NARROW || whole.n_tiles() == 0 {
         return None;
@@ -91,7 +91,7 @@ impl Chooser {
         Layout::of(tensor, tile_size)
     }
 
-    /// Bytes of the records of the sampled part.
+    /// Returns the bytes of the records of the sampled part.
     fn cost(&mut self, layout: &Layout) -> Result<u64> {
         let (width, row_len) = (layout.split.width(), layout.cols as usize * layout.split.width());
         let mut bytes = 0;

@@ -40,7 +40,7 @@ impl<'a> Converted<'a> {
         Ok(Self { header, tensors, size: start + end, left_out: checkpoint.left_out().to_vec() })
     }
 
-    /// The names of the entries that the checkpoint holds besides its tensors.
+    /// Returns the names of the entries that the checkpoint holds besides its tensors.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
@@ -73,7 +73,8 @@ impl ReadAt for Converted<'_> {
     }
 }
 
-/// Whether a file starts like a PyTorch checkpoint, in the current format or the one before 1.6.
+/// Returns whether a file starts like a PyTorch checkpoint, in the current format or the one before
+/// 1.6.
 pub fn is_checkpoint(file: &dyn ReadAt) -> bool {
     crate::format::checkpoint::is_torch(file)
 }

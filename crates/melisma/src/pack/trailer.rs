@@ -24,12 +24,12 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
-    /// Bytes of a trailer, including the hash, for a source header of `header_len` bytes.
+    /// Returns the bytes of a trailer, including the hash, for a source header of `header_len` bytes.
     pub(super) fn stored_len(header_len: u64) -> u64 {
         FIXED_LEN + header_len + HASH_LEN as u64
     }
 
-    /// The trailer without the hash.
+    /// Returns the trailer without the hash.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());

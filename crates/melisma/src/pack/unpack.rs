@@ -121,7 +121,7 @@ impl Archive<'_> {
         )
     }
 
-    /// The runs of a tensor, each with its bytes of `target`.
+    /// Returns the runs of a tensor, each with its bytes of `target`.
     fn parts_of<'t>(&self, tensor: usize, mut target: &'t mut [u8]) -> Vec<Part<'t>> {
         let layout = &self.contents.blobs[tensor].layout;
         let part = |run: u64| {
@@ -149,7 +149,7 @@ impl Archive<'_> {
         }
     }
 
-    /// The runs of these tensors, in order.
+    /// Returns the runs of these tensors, in order.
     fn runs_of(&self, tensors: std::ops::Range<usize>) -> Vec<(usize, u64)> {
         tensors
             .flat_map(|tensor| (0..self.contents.blobs[tensor].layout.n_runs()).map(move |run| (tensor, run)))

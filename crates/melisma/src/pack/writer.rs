@@ -37,19 +37,19 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// One thread within `budget`, automatic tile sizes, no base and no index.
+    /// Returns one thread within `budget`, automatic tile sizes, no base and no index.
     pub fn new(budget: &'a Budget) -> Self {
         Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
     }
 
     setters! {
-        /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES).
+        /// Sets the rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES).
         pub fn with_tile_size(tile_size: impl Into<Option<u32>>);
-        /// The number of threads.
+        /// Sets the number of threads.
         pub fn with_threads(threads: usize);
-        /// A base file, whose tensors are XORed out first.
+        /// Sets a base file, whose tensors are XORed out first.
         pub fn with_base(base: &'a dyn ReadAt);
-        /// Elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT).
+        /// Sets the elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT).
         pub fn with_gpu_index(gpu_index: impl Into<Option<u32>>);
     }
 }
@@ -129,7 +129,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     Ok(Packed { source_len, packed_len, encode_seconds })
 }
 
-/// The header of a base, which must be a plain safetensors file.
+/// Returns the header of a base, which must be a plain safetensors file.
 fn base_header(base: &dyn ReadAt) -> Result<Header> {
     let header = Header::read(base).map_err(|error| error.at("the base"))?;
     if header.metadata.contains_key(VERSION_KEY) {
@@ -175,7 +175,7 @@ struct Worker {
     decoded: Vec<u8>,
 }
 
-/// The least memory that suffices for every step, whichever tile sizes are chosen.
+/// Returns the least memory that suffices for every step, whichever tile sizes are chosen.
 fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
     let mut need = if options.tile_size.is_none() { memory::choosing(header)? } else { Need::default() };
     for tile_size in options.tile_size.map_or_else(|| TILE_SIZES.to_vec(), |size| vec![size]) {

@@ -35,7 +35,7 @@ fn refused(ordinal: u16, error: Error) -> Error {
     if !error.remedies().is_empty() { error } else { error.with_hint(Remedy::ShowDevices) }
 }
 
-/// The CPU instruction set of the kernels: the one in `MELISMA_ISA`, otherwise the best.
+/// Returns the CPU instruction set of the kernels: the one in `MELISMA_ISA`, otherwise the best.
 ///
 /// # Errors
 /// `MELISMA_ISA` names an unknown or unavailable instruction set.
@@ -44,7 +44,8 @@ pub fn instruction_set() -> Result<&'static str> {
     Isa::from_env().map(|isa| isa.level().name())
 }
 
-/// How much of `device` is in use now, by all processes; `None` for the CPU, and for a GPU that does not answer.
+/// Returns how much of `device` is in use now, by all processes; `None` for the CPU, and for a GPU that does not
+/// answer.
 #[doc(hidden)]
 pub fn usage(device: &Device) -> Option<cuda::GpuUsage> {
     match device {
@@ -53,7 +54,7 @@ pub fn usage(device: &Device) -> Option<cuda::GpuUsage> {
     }
 }
 
-/// Host threads for work alongside a device: the CPU's own, or all for a GPU.
+/// Returns the host threads for work alongside a device: the CPU's own, or all for a GPU.
 pub(crate) fn host_threads(device: &Device) -> usize {
     match device {
         Device::Cpu(cpu) => cpu.threads,

@@ -1,6 +1,7 @@
 //! Facts about the machine, read from the operating system.
 
 use std::fs::read_to_string;
+use std::net::TcpListener;
 use std::path::Path;
 
 use serde::Serialize;
@@ -47,13 +48,13 @@ impl Machine {
     }
 }
 
-/// RAM in bytes.
+/// Returns RAM in bytes.
 pub fn memory_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
-/// Memory in bytes that is available to a new process, given the system's free memory, the limit of
-/// this process's control group, and its limit on address space (`ulimit -v`).
+/// Returns the memory in bytes that is available to a new process, given the system's free memory,
+/// the limit of this process's control group, and its limit on address space (`ulimit -v`).
 pub fn free_bytes() -> Option<u64> {
     let text = |path: &str| read_to_string(path).unwrap_or_default();
     let available = kibibytes(&text("/proc/meminfo"), "MemAvailable");
@@ -68,23 +69,23 @@ pub fn free_bytes() -> Option<u64> {
     [available, left, addresses].into_iter().flatten().min()
 }
 
-/// The address space limit in the text of `/proc/self/limits`, if there is one.
+/// Returns the address space limit in the text of `/proc/self/limits`, if there is one.
 fn address_space(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The reclaimable file pages of a control group, from its statistics.
+/// Returns the reclaimable file pages of a control group, from its statistics.
 fn cached(statistics: &str) -> Option<u64> {
     statistics.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
 }
 
-/// Peak physical memory in bytes of the running process `id`.
+/// Returns the peak physical memory in bytes of the running process `id`.
 pub fn peak_resident_bytes_of(id: u32) -> Option<u64> {
     kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM")
 }
 
-/// Physical memory in bytes of the running process `id`.
+/// Returns the physical memory in bytes of the running process `id`.
 pub fn resident_bytes_of(id: u32) -> Option<u64> {
     kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmRSS")
 }
@@ -97,6 +98,17 @@ pub fn raise_file_limit() -> Result<()> {
     melisma_kernels::process::raise_file_limit().map_err(|error| Error::io("the limit on open files", error))
 }
 
+/// Takes the socket that a service manager opened for this process (`LISTEN_FDS`), if there is one.
+///
+/// # Errors
+/// It is not one socket that listens for TCP connections, or it was taken before.
+pub fn passed_listener() -> Result<Option<TcpListener>> {
+    melisma_kernels::process::passed_listener().map_err(|error| {
+        let hint = "write one `ListenStream=` with a port into the socket's unit";
+        Error::io("the service manager's socket (LISTEN_FDS)", error).with_hint(hint)
+    })
+}
+
 /// Limits this process to `bytes` of private memory; an allocation beyond the limit aborts the
 /// process.
 ///
@@ -106,7 +118,7 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     melisma_kernels::process::limit_memory(bytes).map_err(|error| Error::io("the memory limit", error))
 }
 
-/// The processor's product name, or the architecture if the name is unknown.
+/// Returns the processor's product name, or the architecture if the name is unknown.
 pub fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value = |key: &str| {
@@ -116,17 +128,17 @@ pub fn cpu_model() -> String {
     value("model name").or_else(|| value("Model")).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// Physical memory of this process in bytes.
+/// Returns the physical memory of this process in bytes.
 pub fn resident_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/self/status").ok()?, "VmRSS")
 }
 
-/// Peak physical memory of this process in bytes.
+/// Returns the peak physical memory of this process in bytes.
 pub fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// Number and total size of the files below `directory`; zeros if it does not exist.
+/// Returns the number and total size of the files below `directory`; zeros if it does not exist.
 pub fn disk_use(directory: impl AsRef<Path>) -> (u64, u64) {
     let directory = directory.as_ref();
     let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
@@ -140,7 +152,7 @@ pub fn disk_use(directory: impl AsRef<Path>) -> (u64, u64) {
     })
 }
 
-/// The value of a line `key:  123 kB`, in bytes.
+/// Returns the value of a line `key:  123 kB`, in bytes.
 fn kibibytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -182,7 +194,8 @@ fn features() -> Vec<String> {
     Vec::new()
 }
 
-/// Whether stdout was open when the process started. In the place of a closed one is `/dev/null`.
+/// Returns whether stdout was open when the process started. In the place of a closed one is
+/// `/dev/null`.
 pub fn had_stdout() -> bool {
     melisma_kernels::process::had_stdout()
 }

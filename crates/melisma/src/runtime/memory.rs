@@ -22,79 +22,11 @@ use melisma_kernels::lock::Mutex;
 #[doc(no_inline)]
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
-use super::device::Device;
+pub use super::available::{Available, Needed, budget};
 use super::machine;
 use crate::Result;
-use crate::config::Limit;
 use crate::text::size;
-use crate::text::table::{Align, Table};
-
-/// If a GPU shares memory with the host, one part in this many is reserved for the system, within
-/// these bounds.
-const SYSTEM_PART: u64 = 8;
-const SYSTEM_BYTES: [u64; 2] = [256 << 20, 2 << 30];
-
-/// The available memory of a machine and a device at one time, in bytes, as far as known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[doc(hidden)]
-#[non_exhaustive]
-pub struct Available {
-    /// Total host memory.
-    pub total: Option<u64>,
-    /// Free host memory.
-    pub host: Option<u64>,
-    /// Free device memory.
-    pub device: Option<u64>,
-    /// Whether host and device share one memory, as on Jetson boards.
-    pub is_shared: bool,
-}
-
-impl Available {
-    /// Reads the current figures.
-    pub fn detect(device: &Device) -> Self {
-        let (device, is_shared) = match device {
-            Device::Cpu(_) => (None, false),
-            Device::Cuda(cuda) => (cuda.memory().ok().map(|(free, _)| free), cuda.shares_memory()),
-        };
-        Self { total: machine::memory_bytes(), host: machine::free_bytes(), device, is_shared }
-    }
-
-    /// Free bytes in `space`.
-    pub fn free(&self, space: Space) -> Option<u64> {
-        let own = if space == Space::Device { self.device } else { self.host };
-        // With shared memory, the driver counts memory that the system could reclaim as used.
-        if self.is_shared { self.host.or(own) } else { own }
-    }
-
-    /// A budget for `limit`: on host and device each, or on their sum if they share memory. A
-    /// machine with shared memory freezes when it runs out, so even without a limit some is
-    /// reserved for the system.
-    pub fn budget(&self, limit: Limit) -> Budget {
-        match (limit.bytes(), self.free(Space::Host).filter(|_| self.is_shared)) {
-            (None, Some(free)) => {
-                let part = self.total.unwrap_or(free) / SYSTEM_PART;
-                Budget::limited(free.saturating_sub(part.clamp(SYSTEM_BYTES[0], SYSTEM_BYTES[1])))
-            }
-            (None, None) => Budget::unlimited(),
-            (Some(bytes), _) if self.is_shared => Budget::limited(bytes),
-            (Some(bytes), _) => Budget::new(bytes, bytes),
-        }
-    }
-}
-
-/// Memory that a piece of work takes, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Needed {
-    /// Pageable and pinned host memory.
-    pub host: u64,
-    /// Device memory of its own; 0 on the CPU.
-    pub device: u64,
-}
-
-/// A budget of at most `limit` for the memory that `device` has now.
-pub fn budget(limit: Limit, device: &Device) -> Budget {
-    Available::detect(device).budget(limit)
-}
+use crate::text::table::{Align, Table, one_line};
 
 /// Memory held by all calls of one scope, per space in the order of [`Space::ALL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -113,6 +45,7 @@ pub struct ScopeUse {
 #[derive(Debug, Default)]
 struct State {
     closed: BTreeMap<String, ScopeUse>,
+    open: Vec<String>,
     device: Option<(String, u64)>,
 }
 
@@ -130,20 +63,21 @@ impl From<Budget> for MemoryTracker {
 }
 
 impl MemoryTracker {
-    /// A tracker without scopes.
+    /// Creates a tracker without scopes.
     pub fn new(budget: Budget) -> Self {
         Self { budget, state: Arc::default() }
     }
 
-    /// The underlying budget.
+    /// Returns the underlying budget.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// Opens a scope until the guard is dropped.
     pub fn scope(&self, name: impl Into<String>) -> Scope {
-        let (entry, watch) = (self.now(), self.budget.watch());
-        Scope { tracker: self.clone(), name: name.into(), entry, watch }
+        let (entry, watch, name) = (self.now(), self.budget.watch(), name.into());
+        self.state.lock().open.push(name.clone());
+        Scope { tracker: self.clone(), name, entry, watch }
     }
 
     /// Runs `work` in a scope called `name`.
@@ -165,17 +99,20 @@ impl MemoryTracker {
         self.state.lock().device = Some((device.into(), bytes));
     }
 
-    /// All closed scopes, by name.
+    /// Returns all closed scopes, by name.
     pub fn scopes(&self) -> BTreeMap<String, ScopeUse> {
         self.state.lock().closed.clone()
     }
 
-    /// The current figures.
+    /// Returns the current figures.
     pub fn summary(&self) -> Summary {
+        let mut open_scopes = self.state.lock().open.clone();
+        open_scopes.sort_unstable();
         Summary {
             total: Space::ALL.map(|space| self.budget.usage(space)),
             limit: Space::ALL.map(|space| self.budget.limit(space)),
             scopes: self.scopes(),
+            open_scopes,
             peak_resident_bytes: machine::peak_resident_bytes(),
             device: self.state.lock().device.clone(),
         }
@@ -208,6 +145,9 @@ impl Drop for Scope {
         let exit = self.tracker.now();
         let peak = Space::ALL.map(|space| self.watch.peak(space));
         let mut state = self.tracker.state.lock();
+        if let Some(at) = state.open.iter().position(|name| *name == self.name) {
+            state.open.swap_remove(at);
+        }
         let total = state.closed.entry(std::mem::take(&mut self.name)).or_default();
         total.calls += 1;
         total.entry = self.entry;
@@ -226,6 +166,8 @@ pub struct Summary {
     pub limit: [Option<u64>; 3],
     /// The closed scopes.
     pub scopes: BTreeMap<String, ScopeUse>,
+    /// The names of open scopes.
+    pub open_scopes: Vec<String>,
     /// Peak physical memory of this process.
     pub peak_resident_bytes: Option<u64>,
     /// The device's name and its reported memory in use.
@@ -233,7 +175,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// One row per scope, below the whole budget.
+    /// Returns one row per scope, below the whole budget.
     #[doc(hidden)]
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
@@ -263,14 +205,16 @@ impl Summary {
         }
         table
     }
-}
 
-impl Summary {
-    /// The lines below the table.
+    /// Returns the lines below the table.
     #[doc(hidden)]
     pub fn footer(&self) -> String {
-        let limit = |space: Space| self.limit[space as usize].map_or_else(|| "none".to_owned(), size::show);
+        let limit = |space: Space| size::show_limit(self.limit[space as usize]);
         let mut text = format!("limit: host and pinned {}, device {}\n", limit(Space::Host), limit(Space::Device));
+        if !self.open_scopes.is_empty() {
+            let names = one_line(&self.open_scopes.join(", "));
+            text += &format!("scopes that are still open, and are not counted: {names}\n");
+        }
         if let Some(bytes) = self.peak_resident_bytes {
             text += &format!("{}\n", resident_text(bytes));
         }
@@ -288,7 +232,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A sentence about the peak physical memory of this process.
+/// Returns a sentence about the peak physical memory of this process.
 #[doc(hidden)]
 pub fn resident_line() -> Option<String> {
     machine::peak_resident_bytes().map(resident_text)
@@ -302,6 +246,8 @@ fn resident_text(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::config::Limit;
+    use crate::runtime::device::Device;
 
     #[test]
     fn scopes_nest_and_keep_their_own_peaks() {
@@ -314,8 +260,11 @@ mod tests {
                 let _inner = outer.scope("inner");
                 drop(tracker.reserve(Space::Host, 100).unwrap());
                 drop(tracker.reserve(Space::Device, 50).unwrap());
+                let text = tracker.summary().footer();
+                assert!(text.contains("still open, and are not counted: outer, outer/inner\n"), "{text}");
             }
         }
+        assert!(tracker.summary().open_scopes.is_empty());
         let scopes = tracker.scopes();
         assert_eq!(scopes["outer"].peak, [310, 0, 50]);
         assert_eq!(scopes["outer/inner"].peak, [110, 0, 50]);
@@ -333,28 +282,6 @@ mod tests {
             drop(tracker.budget().reserve(Space::Pinned, bytes).unwrap());
         }
         assert_eq!(tracker.scopes()["pool"], ScopeUse { calls: 3, peak: [0, 200, 0], ..ScopeUse::default() });
-    }
-
-    #[test]
-    fn shared_memory_leaves_room_for_the_system() {
-        let none = Limit::NONE;
-        // A board with 8 GiB, of which 6 GiB are free.
-        let board = Available { total: Some(8 << 30), host: Some(6 << 30), device: Some(1 << 30), is_shared: true };
-        let budget = board.budget(none);
-        assert_eq!(budget.limit(Space::Host), Some(5 << 30));
-        let _model = budget.reserve(Space::Device, 3 << 30).unwrap();
-        assert_eq!(budget.free(Space::Host), 2 << 30, "both take from the same memory");
-        assert_eq!(budget.reserve(Space::Host, 3 << 30).unwrap_err().kind(), ErrorKind::Memory);
-        let small = Available { total: Some(1 << 30), host: Some(512 << 20), ..board };
-        assert_eq!(small.budget(none).limit(Space::Device), Some(256 << 20), "at least 256 MiB stay");
-        let asked = Limit(std::num::NonZeroU64::new(7 << 30));
-        let asked = board.budget(asked);
-        assert_eq!(asked.limit(Space::Host), Some(7 << 30), "who gives a limit means it");
-        let _model = asked.reserve(Space::Device, 3 << 30).unwrap();
-        assert_eq!(asked.free(Space::Host), 4 << 30, "a limit is one for both");
-        let desktop = Available { is_shared: false, ..board };
-        assert_eq!(desktop.budget(none).limit(Space::Host), None);
-        assert_eq!((desktop.free(Space::Host), desktop.free(Space::Device)), (Some(6 << 30), Some(1 << 30)));
     }
 
     #[test]

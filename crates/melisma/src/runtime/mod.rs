@@ -9,6 +9,7 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod available;
 pub mod device;
 #[doc(hidden)]
 pub mod machine;

@@ -59,7 +59,7 @@ pub fn probe(n: usize) -> Result<()> {
     team((0..n).map(|_| || ()), || ())
 }
 
-/// The error for a thread that the system refuses.
+/// Returns the error for a thread that the system refuses.
 pub fn refused(error: io::Error) -> Error {
     Error::new(ErrorKind::Device, format!("a thread cannot be started: {error}"))
         .with_hint("use fewer threads")

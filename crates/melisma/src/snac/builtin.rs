@@ -19,7 +19,7 @@ pub(super) fn mini24() -> Result<Builtin> {
         .with_hint("name a model's folder, or build with the feature `builtin`"))
 }
 
-/// The weights of the small model that is part of this library, a safetensors file.
+/// Returns the weights of the small model that is part of this library, a safetensors file.
 #[cfg(feature = "builtin")]
 pub fn mini24_weights() -> &'static [u8] {
     melisma_models::mini24::weights()

@@ -39,12 +39,12 @@ impl Shape {
 }
 
 impl Codes {
-    /// No frames.
+    /// Creates codes without frames.
     pub fn empty(config: &Config) -> Self {
         Self::valid(config, Vec::new())
     }
 
-    /// Codes from one list for each level.
+    /// Creates codes from one list for each level.
     ///
     /// # Errors
     /// `InvalidArgument` when the number of levels, their lengths or a code does not fit; the message names it.
@@ -61,7 +61,8 @@ impl Codes {
         Ok(Self::valid(config, codes))
     }
 
-    /// Codes from frames written in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
+    /// Creates codes from frames written in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for
+    /// three levels.
     ///
     /// # Errors
     /// `InvalidArgument` when `frames` ends inside a frame or a code does not exist; the message names it.
@@ -79,27 +80,27 @@ impl Codes {
         Ok(Self::valid(config, frames.to_vec()))
     }
 
-    /// Whole frames whose codes were checked.
+    /// Returns whole frames whose codes were checked.
     pub(super) fn valid(config: &Config, codes: Vec<i32>) -> Self {
         Self { shape: Shape::new(config), codes }
     }
 
-    /// All frames.
+    /// Returns all frames.
     pub fn frames(&self) -> Frames<'_> {
         Frames { shape: &self.shape, codes: &self.codes }
     }
 
-    /// Checked codes of other frames of this shape.
+    /// Returns checked codes of other frames of this shape.
     pub(super) fn frames_like<'a>(&'a self, codes: &'a [i32]) -> Frames<'a> {
         Frames { shape: &self.shape, codes }
     }
 
-    /// Frames.
+    /// Returns the number of frames.
     pub fn n_frames(&self) -> usize {
         self.frames().len()
     }
 
-    /// One list for each level.
+    /// Returns one list for each level.
     pub fn levels(&self) -> Vec<Vec<i32>> {
         self.frames().levels()
     }
@@ -130,39 +131,39 @@ impl From<Frames<'_>> for Codes {
 }
 
 impl<'a> Frames<'a> {
-    /// Frames.
+    /// Returns the number of frames.
     pub fn len(self) -> usize {
         self.codes.len() / self.shape.n_slots
     }
 
-    /// Whether it has no frames.
+    /// Returns whether it has no frames.
     pub fn is_empty(self) -> bool {
         self.codes.is_empty()
     }
 
-    /// The codes in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
+    /// Returns the codes in a row, in the order of language models: L0, L1, L2, L2, L1, L2, L2 for three levels.
     pub fn as_slice(self) -> &'a [i32] {
         self.codes
     }
 
-    /// The frames of `range` that exist.
+    /// Returns the frames of `range` that exist.
     pub fn range(self, range: Range<usize>) -> Self {
         let n_slots = self.shape.n_slots;
         let end = range.end.min(self.len());
         Self { codes: &self.codes[range.start.min(end) * n_slots..end * n_slots], ..self }
     }
 
-    /// The first `n` frames and the others, if there are any.
+    /// Returns the first `n` frames and the others, if there are any.
     pub fn split_at(self, n: usize) -> (Self, Self) {
         (self.range(0..n), self.range(n..self.len()))
     }
 
-    /// Pieces of `n` frames, at least one; the last may have fewer.
+    /// Returns pieces of `n` frames, at least one; the last may have fewer.
     pub fn chunks(self, n: usize) -> impl Iterator<Item = Self> {
         self.codes.chunks(n.max(1).saturating_mul(self.shape.n_slots)).map(move |codes| Self { codes, ..self })
     }
 
-    /// One list for each level.
+    /// Returns one list for each level.
     pub(super) fn levels(self) -> Vec<Vec<i32>> {
         let strides = &self.shape.vq_strides;
         let order = slot_order(strides);
@@ -190,7 +191,8 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Whether there is a list for each level, and each has the codes of the same frames; otherwise what is wrong.
+/// Checks that there is a list for each level, each with the codes of the same frames; otherwise
+/// says what is wrong.
 pub(super) fn check_levels<T>(config: &Config, levels: &[Vec<T>]) -> std::result::Result<(), String> {
     if levels.len() != config.vq_strides.len() {
         return Err(format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len()));
@@ -232,13 +234,13 @@ pub struct Slot {
     pub index: usize,
 }
 
-/// The order of a frame's codes in a row: by the time at which they start, coarse before fine. For three levels with
-/// strides 4, 2, 1 this is L0, L1, L2, L2, L1, L2, L2, the order of Orpheus.
+/// Returns the order of a frame's codes in a row: by the time at which they start, coarse before fine. For three
+/// levels with strides 4, 2, 1 this is L0, L1, L2, L2, L1, L2, L2, the order of Orpheus.
 pub fn slots(config: &Config) -> Vec<Slot> {
     slot_order(&config.vq_strides)
 }
 
-/// [`slots`] of a model with `vq_strides`.
+/// Returns [`slots`] of a model with `vq_strides`.
 pub(crate) fn slot_order(vq_strides: &[usize]) -> Vec<Slot> {
     let per_level = level_codes(vq_strides).enumerate();
     let mut slots: Vec<Slot> =

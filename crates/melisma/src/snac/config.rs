@@ -33,7 +33,7 @@ pub struct Config {
 }
 
 /// The most numbers in a list.
-const MOST_LAYERS: usize = 8;
+const MAX_LAYERS: usize = 8;
 /// Width of an attention head.
 pub(super) const HEAD_DIM: usize = 64;
 
@@ -72,7 +72,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether models of this shape can be.
+    /// Checks that models of this shape can exist.
     pub(super) fn check(&self) -> Result<()> {
         for (name, value, most) in [
             ("sampling_rate", self.sampling_rate as usize, 1_000_000),
@@ -114,7 +114,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether codes of this shape can be.
+    /// Checks that codes of this shape can exist.
     pub(super) fn check_codes(&self) -> Result<()> {
         if !(1..=65_536).contains(&self.codebook_size) {
             return Err(wrong(format!("codebook_size is {}; 1 to 65536 is possible", self.codebook_size)));
@@ -126,42 +126,43 @@ impl Config {
         Ok(())
     }
 
-    /// Channels of a latent.
+    /// Returns the number of channels of a latent.
     pub fn latent_dim(&self) -> usize {
         self.encoder_rates.iter().fold(self.encoder_dim, |dim, _| dim.saturating_mul(2))
     }
 
-    /// Samples per latent.
+    /// Returns the number of samples per latent.
     pub fn hop_len(&self) -> usize {
         product(&self.decoder_rates)
     }
 
-    /// Latents per frame: the least number that has whole codes on every level.
+    /// Returns the latents per frame: the least number that has whole codes on every level.
     pub fn frame_latents(&self) -> usize {
         self.vq_strides.first().copied().unwrap_or(1)
     }
 
-    /// Samples per frame.
+    /// Returns the number of samples per frame.
     pub fn frame_len(&self) -> usize {
         self.frame_latents().saturating_mul(self.hop_len())
     }
 
-    /// A clip's end is padded with silence to a multiple of this many samples: whole frames and whole attention windows.
+    /// Returns the unit of a clip's length: its end is padded with silence to a multiple of this many samples,
+    /// which are whole frames and whole attention windows.
     pub fn padded_len(&self) -> usize {
         self.hop_len().saturating_mul(lcm(self.frame_latents(), self.attn_window_size.unwrap_or(1)))
     }
 
-    /// Codes per frame on each level.
+    /// Returns the number of codes per frame on each level.
     pub fn frame_codes(&self) -> impl Iterator<Item = usize> {
         level_codes(&self.vq_strides)
     }
 
-    /// Codes per frame, all levels together.
+    /// Returns the number of codes per frame, all levels together.
     pub fn n_slots(&self) -> usize {
         self.frame_codes().fold(0, usize::saturating_add)
     }
 
-    /// The published 24 kHz model.
+    /// Returns the published 24 kHz model.
     pub fn snac_24khz() -> Self {
         Self {
             sampling_rate: 24_000,
@@ -178,7 +179,7 @@ impl Config {
         }
     }
 
-    /// The published 32 kHz model.
+    /// Returns the published 32 kHz model.
     pub fn snac_32khz() -> Self {
         Self {
             sampling_rate: 32_000,
@@ -192,13 +193,13 @@ impl Config {
         }
     }
 
-    /// The published 44.1 kHz model.
+    /// Returns the published 44.1 kHz model.
     pub fn snac_44khz() -> Self {
         Self { sampling_rate: 44_100, ..Self::snac_32khz() }
     }
 }
 
-/// Codes per frame on each level of a model with `vq_strides`.
+/// Returns the number of codes per frame on each level of a model with `vq_strides`.
 pub(super) fn level_codes(vq_strides: &[usize]) -> impl Iterator<Item = usize> {
     let frame_latents = vq_strides.first().copied().unwrap_or(1);
     vq_strides.iter().map(move |stride| frame_latents / (*stride).max(1))
@@ -219,8 +220,8 @@ fn product(rates: &[usize]) -> usize {
 }
 
 fn check_list(name: &str, values: &[usize]) -> Result<()> {
-    if values.is_empty() || values.len() > MOST_LAYERS || values.iter().any(|value| !(1..=64).contains(value)) {
-        return Err(wrong(format!("{name} is {values:?}; 1 to {MOST_LAYERS} numbers from 1 to 64 are possible")));
+    if values.is_empty() || values.len() > MAX_LAYERS || values.iter().any(|value| !(1..=64).contains(value)) {
+        return Err(wrong(format!("{name} is {values:?}; 1 to {MAX_LAYERS} numbers from 1 to 64 are possible")));
     }
     Ok(())
 }
@@ -238,10 +239,10 @@ impl Keys {
 
     fn integers(&self, key: &str, range: std::ops::RangeInclusive<usize>) -> Result<Vec<usize>> {
         match self.get(key)? {
-            Value::Array(values) if (1..=MOST_LAYERS).contains(&values.len()) => {
+            Value::Array(values) if (1..=MAX_LAYERS).contains(&values.len()) => {
                 values.iter().map(|value| integer(key, value, &range)).collect()
             }
-            other => Err(wrong(format!("{key} is {other}, expected a list of 1 to {MOST_LAYERS} integers"))),
+            other => Err(wrong(format!("{key} is {other}, expected a list of 1 to {MAX_LAYERS} integers"))),
         }
     }
 

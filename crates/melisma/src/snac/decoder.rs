@@ -64,7 +64,7 @@ impl Decoder {
         Self::new_in(context, Arc::new(Model::open_in(context, source)?), DecodeOptions::default())
     }
 
-    /// A decoder of `model`.
+    /// Creates a decoder of `model`.
     ///
     /// # Errors
     /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
@@ -76,17 +76,17 @@ impl Decoder {
         Ok(Self { model, context: context.clone(), options, engine })
     }
 
-    /// Its model.
+    /// Returns its model.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// Samples per second.
+    /// Returns the number of samples per second.
     pub fn sample_rate(&self) -> u32 {
         self.model.config().sampling_rate
     }
 
-    /// Codes of whole frames in a row, in the order in which language models write them.
+    /// Returns codes of whole frames in a row, in the order in which language models write them.
     ///
     /// # Errors
     /// Those of [`Codes::from_frames`].
@@ -94,7 +94,7 @@ impl Decoder {
         Codes::from_frames(self.model.config(), frames)
     }
 
-    /// The codes in a file of tokens, in any format that [`tokens`] knows.
+    /// Returns the codes in a file of tokens, in any format that [`tokens`] knows.
     ///
     /// ```no_run
     /// use melisma::Existing;
@@ -127,7 +127,7 @@ impl Decoder {
         }
     }
 
-    /// The samples of a whole clip.
+    /// Returns the samples of a whole clip.
     ///
     /// # Errors
     /// `InvalidArgument` for codes of another model; otherwise the device failed.
@@ -135,7 +135,7 @@ impl Decoder {
         self.decode_with(codes, &self.options.noise.clone())
     }
 
-    /// The samples of a whole clip with other noise than that of [`Decoder::new_in`].
+    /// Returns the samples of a whole clip with other noise than that of [`Decoder::new_in`].
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -149,7 +149,7 @@ impl Decoder {
         }
     }
 
-    /// A stream; it shares the weights of this decoder.
+    /// Returns a stream; it shares the weights of this decoder.
     ///
     /// # Errors
     /// `Memory` when the budget refuses.
@@ -157,7 +157,7 @@ impl Decoder {
         self.stream_with(self.options.noise.clone())
     }
 
-    /// A stream with other noise than that of [`Decoder::new_in`].
+    /// Returns a stream with other noise than that of [`Decoder::new_in`].
     ///
     /// # Errors
     /// As [`Decoder::stream`].

@@ -46,7 +46,7 @@ impl Encoder {
         Self::new_in(context, Arc::new(Model::open_in(context, source)?))
     }
 
-    /// An encoder of `model`.
+    /// Creates an encoder of `model`.
     ///
     /// # Errors
     /// `Memory` when the budget refuses; `Unsupported` for a GPU that has no kernels for the model.
@@ -57,17 +57,17 @@ impl Encoder {
         Ok(Self { model, context: context.clone(), engine })
     }
 
-    /// Its model.
+    /// Returns its model.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// Samples per second of what it takes.
+    /// Returns the number of samples per second of what it takes.
     pub fn sample_rate(&self) -> u32 {
         self.model.config().sampling_rate
     }
 
-    /// The codes of a whole clip. Its end is padded with silence to whole frames and whole attention windows.
+    /// Returns the codes of a whole clip. Its end is padded with silence to whole frames and whole attention windows.
     ///
     /// # Errors
     /// `InvalidArgument` when a sample is not finite; otherwise the device failed.
@@ -78,7 +78,7 @@ impl Encoder {
         }
     }
 
-    /// A stream; it shares the weights of this encoder.
+    /// Returns a stream; it shares the weights of this encoder.
     ///
     /// # Errors
     /// `Memory` when the budget refuses.

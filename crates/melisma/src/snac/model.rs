@@ -21,6 +21,7 @@ use crate::{Context, Error, Remedy, Result};
 pub struct Model {
     config: Config,
     hash: String,
+    is_builtin: bool,
     pub(super) quantizer: Quantizer,
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
@@ -50,18 +51,19 @@ impl Model {
         Self::from_file(&text, &file, context.device(), context.budget()).map_err(|error| error.at(weights.display()))
     }
 
-    /// The small model that is part of this library.
+    /// Returns the small model that is part of this library.
     ///
     /// # Errors
     /// `Unsupported` in a build without the feature `builtin`; with it none in practice: a test loads the model.
     pub fn mini24() -> Result<Self> {
         let Builtin { config, weights } = builtin::mini24()?;
         let read = || Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(&weights)?));
-        read().map_err(|error: Error| error.at("builtin:mini24"))
+        let model = read().map_err(|error: Error| error.at("builtin:mini24"))?;
+        Ok(Self { is_builtin: true, ..model })
     }
 
-    /// A model from the text of `config.json` and the bytes of a weights file. Packed weights are decoded within
-    /// `budget`.
+    /// Creates a model from the text of `config.json` and the bytes of a weights file. Packed weights are decoded
+    /// within `budget`.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated` or `Unsupported`, and `Memory` where `budget` refuses; the message names the key or tensor.
@@ -88,7 +90,7 @@ impl Model {
         }
     }
 
-    /// A synthetic model: the given shape with random weights.
+    /// Creates a synthetic model: the given shape with random weights.
     ///
     /// # Errors
     /// No model can have this configuration. None for one that was read or is one of the published.
@@ -101,12 +103,17 @@ impl Model {
         let encoder = Encoder::load(&mut weights, &config)?;
         let quantizer = Quantizer::load(&mut weights, &config)?;
         let decoder = Decoder::load(&mut weights, &config)?;
-        Ok(Self { hash: weights.hash(), config, quantizer, encoder, decoder })
+        Ok(Self { hash: weights.hash(), is_builtin: false, config, quantizer, encoder, decoder })
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns whether this is the small model of the library, whose codes no published language model speaks.
+    pub fn is_builtin(&self) -> bool {
+        self.is_builtin
     }
 
     /// Identifies the model that made a set of codes: 32 hexadecimal digits of a hash over all weights.

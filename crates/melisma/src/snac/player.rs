@@ -5,6 +5,8 @@ use std::sync::Arc;
 use melisma_kernels::layer::step::Rounding;
 use melisma_kernels::{Budget, Queue};
 
+#[cfg(feature = "speak")]
+use super::codes::Codes;
 use super::codes::Frames;
 use super::engine::{Engine, EngineOptions, StreamId, unless_reference};
 use super::model::Model;
@@ -38,9 +40,9 @@ impl From<Noise> for DecodeOptions {
 
 impl DecodeOptions {
     setters! {
-        /// The noise of the decoder blocks.
+        /// Sets the noise of the decoder blocks.
         pub fn with_noise(noise: Noise);
-        /// How a GPU may round the factors of products.
+        /// Sets how a GPU may round the factors of products.
         pub fn with_rounding(rounding: Rounding);
     }
 }
@@ -52,7 +54,7 @@ enum Path {
 }
 
 impl Player {
-    /// A stream of `model` at its start.
+    /// Creates a stream of `model` at its start.
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
@@ -74,7 +76,7 @@ impl Player {
         Self { path: Path::Reference(Box::new(stream)) }
     }
 
-    /// Where the stream stands.
+    /// Returns where the stream stands.
     ///
     /// # Errors
     /// None before the stream is finished.
@@ -96,8 +98,8 @@ impl Player {
         }
     }
 
-    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
-    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
+    /// Returns the newest samples as they would be if the stream ended here, without touching its state; only before
+    /// anything was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
     /// The device fails.
@@ -105,6 +107,15 @@ impl Player {
         match &mut self.path {
             Path::Engine(engine, stream) => engine.peek(*stream),
             Path::Reference(stream) => Ok(stream.peek()),
+        }
+    }
+
+    /// Decodes a clip on the side; the stream does not change.
+    #[cfg(feature = "speak")]
+    pub(crate) fn decode_beside(&mut self, codes: &Codes) -> Result<()> {
+        match &mut self.path {
+            Path::Engine(engine, _) => engine.decode(codes, &Noise::default()).map(drop),
+            Path::Reference(_) => Ok(()),
         }
     }
 

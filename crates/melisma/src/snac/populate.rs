@@ -21,7 +21,7 @@ pub fn populate(frames: &[i32], codebook_size: i32) -> Populated {
     out
 }
 
-/// As [`populate`], into buffers that are used again.
+/// Works like [`populate`], into buffers that are used again.
 pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
     let n_frames = frames.len() / FRAME_CODES;
     for (level, per_frame) in out.levels.iter_mut().zip(LEVEL_CODES) {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::snac::{Codes, Config};
 
-    /// Levels slot by slot.
+    /// Returns levels slot by slot.
     fn reference(frames: &[i32]) -> Vec<Vec<i32>> {
         Codes::from_frames(&Config::snac_24khz(), frames).unwrap().levels()
     }

@@ -15,7 +15,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Samples that must become final before the next one is handed out: after a peek, the length of the pause.
+    /// Returns the number of samples that must become final before the next one is handed out:
+    /// after a peek, the length of the pause.
     pub fn gap(&self) -> u64 {
         self.emitted.saturating_sub(self.exact)
     }

@@ -25,7 +25,7 @@ enum Path {
 }
 
 impl Recorder {
-    /// A stream of `model` at its start.
+    /// Creates a stream of `model` at its start.
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
@@ -46,7 +46,7 @@ impl Recorder {
         Self { path: Path::Reference(Box::new(Reference::new(model))), frame_len }
     }
 
-    /// Samples of a frame.
+    /// Returns the number of samples of a frame.
     pub fn frame_len(&self) -> usize {
         self.frame_len
     }

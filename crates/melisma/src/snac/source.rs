@@ -17,7 +17,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// `builtin:mini24`, a directory, or a file of weights.
+    /// Opens `builtin:mini24`, a directory, or a file of weights.
     pub(super) fn find(path: &Path) -> Result<Self> {
         let source = path.display();
         if let Some(name) = path.to_str().and_then(|source| source.strip_prefix("builtin:")) {
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-/// The text of a `config.json`.
+/// Returns the text of a `config.json`.
 pub(super) fn read_config(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         Error::io(path.display(), error).with_hint("the model's config.json belongs beside its weights")
@@ -50,7 +50,8 @@ pub(super) fn read_config(path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Config {
-    /// The configuration of the model that [`Model::open`](super::Model::open) would open; its weights are not read.
+    /// Returns the configuration of the model that [`Model::open`](super::Model::open) would open; its weights are
+    /// not read.
     ///
     /// # Errors
     /// `Io` when the file cannot be read, or those of [`Config::from_json`].

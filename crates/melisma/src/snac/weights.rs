@@ -34,32 +34,32 @@ enum Source<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// The tensors of a file.
+    /// Returns the tensors of a file.
     pub fn new(file: Checkpoint<'a>) -> Self {
         Self { source: Source::File(file), hasher: blake3::Hasher::new() }
     }
 
-    /// The tensors of a packed file, decoded with `threads` threads.
+    /// Returns the tensors of a packed file, decoded with `threads` threads.
     pub fn packed(archive: Archive<'a>, threads: usize) -> Self {
         Self { source: Source::Packed(archive, threads), hasher: blake3::Hasher::new() }
     }
 
-    /// The tensors in a device's memory, which `queue` reaches.
+    /// Returns the tensors in a device's memory, which `queue` reaches.
     pub fn loaded(loaded: Loaded, queue: Queue) -> Self {
         Self { source: Source::Loaded(loaded, queue), hasher: blake3::Hasher::new() }
     }
 
-    /// Random weights of a plausible scale for any shape, the same for the same seed: for benches and tests.
+    /// Returns random weights of a plausible scale for any shape, the same for the same seed: for benches and tests.
     pub fn random(seed: u64) -> Weights<'static> {
         Weights { source: Source::Random { seed, n_drawn: 0 }, hasher: blake3::Hasher::new() }
     }
 
-    /// The hash of everything handed out so far; it does not depend on the file's format or key style.
+    /// Returns the hash of everything handed out so far; it does not depend on the file's format or key style.
     pub fn hash(&self) -> String {
         self.hasher.finalize().to_hex()[..32].to_owned()
     }
 
-    /// The folded weight of the convolution `name`; `shape` is that of `v`.
+    /// Returns the folded weight of the convolution `name`; `shape` is that of `v`.
     ///
     /// # Errors
     /// Those of [`Weights::tensor`].
@@ -86,7 +86,7 @@ impl<'a> Weights<'a> {
         Ok(weight)
     }
 
-    /// The tensor `name`.
+    /// Returns the tensor `name`.
     ///
     /// # Errors
     /// `Corrupt` when it is missing, has another shape, or holds a NaN or infinity; `Unsupported` when its elements are
@@ -139,7 +139,7 @@ impl Source<'_> {
         }
     }
 
-    /// The header entry of a tensor in a packed file.
+    /// Returns the header entry of a tensor in a packed file.
     fn entry(&self, name: &str) -> Option<&TensorEntry> {
         match self {
             Self::Packed(archive, _) => archive.source().get(name),
@@ -148,7 +148,7 @@ impl Source<'_> {
         }
     }
 
-    /// Its shape.
+    /// Returns its shape.
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
         match self {
             Self::File(file) => file.get(name).map(|view| view.shape.clone()),
@@ -156,7 +156,7 @@ impl Source<'_> {
         }
     }
 
-    /// Its elements. The caller has checked its shape.
+    /// Returns its elements. The caller has checked its shape.
     fn floats(&self, name: &str) -> Result<Vec<f32>> {
         if let Self::File(file) = self {
             return file.get(name).ok_or_else(|| missing(name))?.to_f32();
@@ -201,7 +201,7 @@ fn check_finite(values: &[f32]) -> Result<()> {
     }
 }
 
-/// `g v / |v|`, as PyTorch computes it: norm and ratio in f32, then one product.
+/// Returns `g v / |v|`, as PyTorch computes it: norm and ratio in f32, then one product.
 fn fold(gain: &[f32], mut direction: Vec<f32>) -> Result<Vec<f32>> {
     let row_len = direction.len() / gain.len();
     for (row, gain) in direction.chunks_exact_mut(row_len).zip(gain) {

@@ -29,7 +29,7 @@ pub struct BulkConfig {
 }
 
 impl BulkConfig {
-    /// At most `n_mixes` phrases of `seconds` at `sample_rate`.
+    /// Allows `n_mixes` phrases of `seconds` at `sample_rate`.
     pub fn new(n_mixes: usize, seconds: f64, sample_rate: u32) -> Self {
         Self { n_mixes, seconds, sample_rate }
     }
@@ -86,7 +86,7 @@ impl BulkRenderer {
         Ok(renderer)
     }
 
-    /// A note of every instrument through both slots, so that the first batch takes as long as any other.
+    /// Renders a note of every instrument through both slots, so that the first batch takes as long as any other.
     fn warm_up(&mut self) -> Result<()> {
         let note = |instrument| {
             let note = PlacedNote { instrument, channel: 0, key: 60, velocity: 0.5, pan: 0.0, start: 0, release: 0 };
@@ -127,7 +127,7 @@ impl BulkRenderer {
         ticket
     }
 
-    /// As [`BulkRenderer::start`], with notes of any kind.
+    /// Works like [`BulkRenderer::start`], with notes of any kind.
     ///
     /// # Errors
     /// As there.
@@ -156,7 +156,7 @@ impl BulkRenderer {
         self.slots[place].host.view::<f32>()?.host()
     }
 
-    /// One batch, from beginning to end.
+    /// Renders one batch, from beginning to end.
     ///
     /// # Errors
     /// As [`BulkRenderer::start`].
@@ -173,7 +173,8 @@ impl BulkRenderer {
         self.slots.iter().try_for_each(|slot| slot.queue.start_timing())
     }
 
-    /// What ran on the device since the last call, once [`BulkRenderer::start_timing`] was called; nothing on the CPU.
+    /// Returns what ran on the device since the last call, once [`BulkRenderer::start_timing`] was called; nothing on
+    /// the CPU.
     ///
     /// # Errors
     /// The device failed.
@@ -183,12 +184,12 @@ impl BulkRenderer {
         Ok(spans.concat())
     }
 
-    /// Mixes of a batch.
+    /// Returns the number of mixes of a batch.
     pub fn n_mixes(&self) -> usize {
         self.bulk.n_mixes
     }
 
-    /// Samples of each mix.
+    /// Returns the number of samples of each mix.
     pub fn mix_len(&self) -> usize {
         self.bulk.len
     }

@@ -24,7 +24,7 @@ pub struct BusConfig {
 }
 
 impl BusConfig {
-    /// A limiter at -1 dBTP behind the default effects, at 8,000 to 192,000 Hz.
+    /// Creates a limiter at -1 dBTP behind the default effects, at 8,000 to 192,000 Hz.
     pub fn new(sample_rate: u32) -> Self {
         Self {
             sample_rate,
@@ -36,13 +36,13 @@ impl BusConfig {
     }
 
     setters! {
-        /// A gain on top of [`Parameter::Gain`], as a factor.
+        /// Sets a gain on top of [`Parameter::Gain`], as a factor.
         pub fn with_level(level: f32);
-        /// Where true peaks are stopped, in decibels; `None` for no limiter.
+        /// Sets where true peaks are stopped, in decibels; `None` for no limiter.
         pub fn with_ceiling_dbtp(ceiling_dbtp: Option<f64>);
-        /// The echoes.
+        /// Sets the echoes.
         pub fn with_delay(delay: DelaySettings);
-        /// The room.
+        /// Sets the room.
         pub fn with_reverb(reverb: ReverbSettings);
     }
 }
@@ -59,7 +59,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus at full gain, without echo and room until they are set.
+    /// Creates a bus at full gain, without echo and room until they are set.
     ///
     /// # Errors
     /// A setting is outside of its limits.
@@ -90,12 +90,12 @@ impl Bus {
         }
     }
 
-    /// Latency in samples.
+    /// Returns the latency in samples.
     pub fn latency(&self) -> usize {
         self.limiter.as_ref().map_or(0, Limiter::latency)
     }
 
-    /// Samples after the last sound until there is exact silence, at most.
+    /// Returns the number of samples after the last sound until there is exact silence, at most.
     pub fn tail_samples(&self) -> u64 {
         let limiter = self.limiter.as_ref().map_or(0, Limiter::tail_samples);
         self.delay.0.tail_samples() + self.reverb.0.tail_samples() + limiter
@@ -145,7 +145,7 @@ impl Bus {
     }
 }
 
-/// dry (1 - share) + wet share, on both sides.
+/// Computes dry (1 - share) + wet share, on both sides.
 fn blend(share: &mut Ramp, [left, right]: [(&mut [f32], &mut [f32]); 2]) {
     let mix = |dry: f32, wet: f32, share: f32| dry * (1.0 - share) + wet * share;
     if let Some(share) = share.still() {

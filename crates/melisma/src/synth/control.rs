@@ -37,19 +37,19 @@ impl Glide {
 }
 
 impl Glides {
-    /// At rest.
+    /// Creates controls at rest.
     pub(super) fn new(sample_rate: u32) -> Self {
         let Control { brightness, motion } = Control::default();
         let n_ticks = (GLIDE_SECONDS * f64::from(sample_rate) / TICK as f64).ceil() as u32;
         Self { brightness: Glide::new(brightness), motion: Glide::new(motion), n_ticks }
     }
 
-    /// At the end of the tick that goes on, or at this sample where a tick begins.
+    /// Returns the control at the end of the tick that goes on, or at this sample where a tick begins.
     pub(super) fn now(&self) -> Control {
         Control { brightness: self.brightness.value, motion: self.motion.value }
     }
 
-    /// A tick begins.
+    /// Begins a tick.
     pub(super) fn next(&mut self) {
         self.brightness.next();
         self.motion.next();

@@ -26,7 +26,8 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// A cost of `fixed` seconds for any batch, and `per_voice_second` for every second of a voice.
+    /// Creates a cost of `fixed` seconds for any batch, and `per_voice_second` for every second of
+    /// a voice.
     pub fn new(fixed: f64, per_voice_second: f64) -> Self {
         Self { fixed, per_voice_second }
     }
@@ -57,7 +58,7 @@ impl Cost {
         Ok(Self { fixed: (small - per_voice_second * 4.0 * SECONDS).max(0.0), per_voice_second })
     }
 
-    /// Seconds for a batch of `voice_seconds`.
+    /// Returns the seconds for a batch of `voice_seconds`.
     pub fn of(self, voice_seconds: f64) -> f64 {
         self.fixed + self.per_voice_second * voice_seconds
     }
@@ -73,8 +74,9 @@ pub struct DeviceChoice {
     pub reason: String,
 }
 
-/// The device for `voice_seconds` of voices. An explicit device is never replaced; `auto` takes the one that is expected
-/// to finish first, by a measurement within `budget`. An error in `voice_seconds` says why a GPU cannot play the piece.
+/// Returns the device for `voice_seconds` of voices. An explicit device is never replaced; `auto` takes the one that
+/// is expected to finish first, by a measurement within `budget`. An error in `voice_seconds` says why a GPU cannot
+/// play the piece.
 ///
 /// # Errors
 /// The device that was asked for cannot be used, or not for this.
@@ -103,7 +105,7 @@ pub fn choose_device(
     }
 }
 
-/// The GPU, if it finishes before the CPU, and the reason.
+/// Returns the GPU, if it finishes before the CPU, and the reason.
 fn compare(cpu: &Device, budget: &Budget, work: f64) -> Result<(Option<Device>, String)> {
     let show = |seconds: f64| duration::show(Duration::from_secs_f64(seconds));
     let on_cpu = match Cost::measure(cpu, budget) {

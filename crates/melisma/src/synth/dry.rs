@@ -1,4 +1,4 @@
-//! Source of a performance's dry voices: an engine that renders them live, or a recording.
+//! Source of a performance's dry voices: an engine that renders them live, a recording, or a SoundFont.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use super::engine::{Buses, Engine, EngineConfig, Stem};
 use super::event::Event;
 use super::instrument::Instrument;
 use super::recording::Recording;
+use super::soundfont::Player;
 use crate::Result;
 use crate::runtime::device::Queue;
 
@@ -13,6 +14,7 @@ use crate::runtime::device::Queue;
 pub(super) enum Dry {
     Live(Box<Live>),
     Recorded { recording: Arc<Recording>, at: u64 },
+    Sampled(Box<Player>),
 }
 
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub(super) struct Live {
 }
 
 impl Dry {
-    /// An engine, and one more for stems. Where a trace is taken, each part is rendered under its own name.
+    /// Creates an engine, and one more for stems. Where a trace is taken, each part is rendered under its own name.
     pub(super) fn live(config: EngineConfig) -> Result<Self> {
         let stems = EngineConfig { buses: Buses::Stems, ..config };
         let parts = if tracing::enabled!(tracing::Level::INFO) { Buses::Stems } else { Buses::Mix };
@@ -36,41 +38,50 @@ impl Dry {
         match self {
             Self::Live(live) => live.engine.position(),
             Self::Recorded { at, .. } => *at,
+            Self::Sampled(player) => player.position(),
         }
     }
 
-    /// Takes the next event. A recording contains it already.
+    /// Returns the sample of the last message of a SoundFont's player; 0 where events say it.
+    pub(super) fn end(&self) -> u64 {
+        if let Self::Sampled(player) = self { player.end() } else { 0 }
+    }
+
+    /// Takes the next event. A recording and a SoundFont's player have it already.
     pub(super) fn push(&mut self, event: Event) -> Result<()> {
         let Self::Live(live) = self else { return Ok(()) };
         live.engine.push(event)?;
         live.stem_engine.as_mut().map_or(Ok(()), |engine| engine.push(event))
     }
 
-    /// Whether nothing more will sound.
+    /// Returns whether nothing more will sound.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Live(live) => live.engine.active() == 0 && live.engine.waiting() == 0,
             Self::Recorded { recording, at } => *at >= recording.n_samples(),
+            Self::Sampled(player) => player.is_over(),
         }
     }
 
-    /// Voices that sound now; of a recording, the most that ever do.
+    /// Returns the number of voices that sound now; of a recording, the most that ever do; of a SoundFont, the keys that
+    /// are down.
     pub(super) fn n_voices(&self) -> usize {
         match self {
             Self::Live(live) => live.engine.active(),
             Self::Recorded { recording, .. } => recording.most_voices(),
+            Self::Sampled(player) => player.n_keys(),
         }
     }
 
-    /// Notes that got no voice.
+    /// Returns the number of notes that got no voice.
     pub(super) fn dropped(&self) -> u64 {
         match self {
             Self::Live(live) => live.engine.dropped(),
-            Self::Recorded { .. } => 0,
+            Self::Recorded { .. } | Self::Sampled(_) => 0,
         }
     }
 
-    /// The next samples: the mix, and the stems where there are any.
+    /// Renders the next samples: the mix, and the stems where there are any.
     pub(super) fn render(&mut self, queue: Option<&Queue>, mix: Stem<'_>, stems: &mut [Stem<'_>]) -> Result<()> {
         match self {
             Self::Recorded { recording, at } => {
@@ -81,6 +92,7 @@ impl Dry {
                 parts.for_each(|(index, Stem { left, right })| recording.read(1 + index, first, Stem { left, right }));
                 Ok(())
             }
+            Self::Sampled(player) => player.render(mix.left, mix.right),
             Self::Live(live) => {
                 match queue {
                     Some(queue) => live.engine.render_on(queue, mix.left, mix.right),

@@ -35,7 +35,8 @@ pub struct Endless {
 }
 
 impl Endless {
-    /// Music of `style` from its beginning, and a remote for its controls. Names of notes from 2^63 on are free for others.
+    /// Composes music of `style` from its beginning, with a remote for its controls. Names of notes
+    /// from 2^63 on are free for others.
     ///
     /// # Errors
     /// As [`Style::check`] and [`Stream::new`].
@@ -49,7 +50,7 @@ impl Endless {
         Ok((Self { stream, composer: Composer::new(style, seed), n_notes: 0 }, remote))
     }
 
-    /// The stream, for captures and other events.
+    /// Returns the stream, for captures and other events.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }

@@ -90,27 +90,27 @@ impl Engine {
         })
     }
 
-    /// Its configuration.
+    /// Returns its configuration.
     pub fn config(&self) -> EngineConfig {
         self.config
     }
 
-    /// The number of the next sample.
+    /// Returns the number of the next sample.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Voices that sound, those that fade included.
+    /// Returns the number of voices that sound, those that fade included.
     pub fn active(&self) -> usize {
         self.voices.n_sounding()
     }
 
-    /// Events that wait.
+    /// Returns the number of events that wait.
     pub fn waiting(&self) -> usize {
         self.events.len()
     }
 
-    /// Notes that got no voice since the engine was created or reset.
+    /// Returns the number of notes that got no voice since the engine was created or reset.
     pub fn dropped(&self) -> u64 {
         self.n_dropped
     }
@@ -127,12 +127,12 @@ impl Engine {
         self.events.push(event)
     }
 
-    /// The next samples of the mix, without effects; the shorter side counts.
+    /// Renders the next samples of the mix, without effects; the shorter side counts.
     pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
         self.render_mix(None, left, right);
     }
 
-    /// As [`Engine::render`], the same bits, on all threads of a CPU queue.
+    /// Works like [`Engine::render`], the same bits, on all threads of a CPU queue.
     pub fn render_on(&mut self, queue: &Queue, left: &mut [f32], right: &mut [f32]) {
         self.render_mix(Some(queue), left, right);
     }
@@ -142,8 +142,8 @@ impl Engine {
         self.voices.prepare(queue);
     }
 
-    /// The next samples up to the next event, at least one where there is room. `set` is called for every control that
-    /// moves at the first of them.
+    /// Returns the next samples up to the next event, at least one where there is room. `set` is called for every
+    /// control that moves at the first of them.
     pub(super) fn render_next(&mut self, out: Stem<'_>, mut set: impl FnMut(Parameter, f32)) -> usize {
         while let Some(action) = self.events.next_until(self.position) {
             if let Action::Set { parameter, value } = action {
@@ -156,7 +156,7 @@ impl Engine {
         len
     }
 
-    /// As [`Engine::render`], the same bits, one voice after the other: the baseline for batching.
+    /// Works like [`Engine::render`], the same bits, one voice after the other: the baseline for batching.
     #[cfg(feature = "bench")]
     #[doc(hidden)]
     pub fn render_singly(&mut self, left: &mut [f32], right: &mut [f32]) {
@@ -179,7 +179,7 @@ impl Engine {
         }
     }
 
-    /// The next samples, each instrument alone, in the order of [`Instrument::ALL`].
+    /// Renders the next samples, each instrument alone, in the order of [`Instrument::ALL`].
     ///
     /// # Errors
     /// The engine was made without stems, or the stems differ in length.
@@ -236,7 +236,7 @@ impl Engine {
         len
     }
 
-    /// Controls at the ends of the ticks that the next `len` samples touch.
+    /// Computes the controls at the ends of the ticks that the next `len` samples touch.
     fn fill_controls(&mut self, len: usize) {
         let tick = TICK as u64;
         self.controls.clear();
@@ -305,7 +305,7 @@ impl Engine {
         }
     }
 
-    /// The note's name may be used again. Its slot stays listed for bends until it is silent.
+    /// Frees the note's name for another note. Its slot stays listed for bends until it is silent.
     fn forget(&mut self, note: u64) {
         for sounding in self.notes.iter_mut().filter(|sounding| sounding.note == note) {
             sounding.note = NO_NOTE;
@@ -313,7 +313,7 @@ impl Engine {
     }
 }
 
-/// Each instrument under its own name in a trace.
+/// Renders each instrument under its own name in a trace.
 fn render_parts(voices: &mut Voices, queue: Option<&Queue>, block: Block<'_>) {
     for instrument in Instrument::ALL {
         let bus = instrument as usize;

@@ -32,13 +32,13 @@ impl Default for EngineConfig {
 
 impl EngineConfig {
     setters! {
-        /// Samples per second, 8,000 to 192,000.
+        /// Sets the samples per second, 8,000 to 192,000.
         pub fn with_sample_rate(sample_rate: u32);
-        /// Notes that sound at once, 1 to 65,536.
+        /// Sets how many notes can sound at once, 1 to 65,536.
         pub fn with_max_voices(max_voices: usize);
-        /// Events that can wait, 1 to 2^24.
+        /// Sets how many events can wait, 1 to 2^24.
         pub fn with_max_events(max_events: usize);
-        /// How voices are summed.
+        /// Sets how voices are summed.
         pub fn with_buses(buses: Buses);
     }
 }

@@ -60,7 +60,7 @@ impl EventQueue {
         Ok(())
     }
 
-    /// The sample of the next event.
+    /// Returns the sample of the next event.
     pub(super) fn next_at(&self) -> Option<u64> {
         self.waiting.peek().map(|Reverse(next)| next.at)
     }

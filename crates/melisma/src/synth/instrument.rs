@@ -27,7 +27,7 @@ impl Instrument {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
 
-    /// Its name in scores and of its stem.
+    /// Returns its name in scores and of its stem.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pad => "pad",
@@ -40,7 +40,7 @@ impl Instrument {
         }
     }
 
-    /// Whether its notes end by themselves and are not released.
+    /// Returns whether its notes end by themselves and are not released.
     pub fn is_one_shot(self) -> bool {
         matches!(self, Self::Kick | Self::Hat)
     }

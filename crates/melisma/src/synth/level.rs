@@ -28,14 +28,14 @@ impl Level {
     /// The level that the piece has by itself.
     pub const UNCHANGED: Self = Self { gain: 1.0, is_limited: false };
 
-    /// The gain in decibels.
+    /// Returns the gain in decibels.
     pub fn gain_db(self) -> f64 {
         20.0 * f64::from(self.gain).log10()
     }
 }
 
-/// The gain that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
-/// with the setup given.
+/// Returns the gain that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it
+/// to its end with the setup given.
 ///
 /// A piece that stays below the ceiling is played once. Any other loses loudness to the limiter and is played again until
 /// the result is right, five times at most.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::synth::{BusConfig, Length};
 
-    /// A tone of -23 LUFS and -23 dBTP, at the level of the bus and cut at its ceiling.
+    /// Returns a tone of -23 LUFS and -23 dBTP, at the level of the bus and cut at its ceiling.
     fn tone(setup: Setup) -> Meter {
         let BusConfig { level, ceiling_dbtp, .. } = setup.bus;
         let most = ceiling_dbtp.map_or(f64::INFINITY, |ceiling| 10f64.powf(ceiling / 20.0));

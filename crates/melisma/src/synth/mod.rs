@@ -9,6 +9,7 @@
 //! | single notes, a row each | [`voices`] |
 //! | generated music without end | [`Endless`] |
 //! | training sets of clips with labels | [`Clips`] |
+//! | a MIDI file with a SoundFont | [`Sequence`], [`SoundFont`] and [`Performance::sampled`] |
 //!
 //! A score, from notes to samples:
 //!
@@ -53,6 +54,7 @@ mod recording;
 mod render;
 mod score;
 mod solo;
+mod soundfont;
 mod stream;
 
 /// Voices as the kernels compute them: what [`BulkRenderer::start_notes`] takes and [`patch::voice`] makes.
@@ -69,7 +71,7 @@ pub use capture::Capture;
 pub use clip::{Clip, Clips, Total as ClipTotal};
 #[doc(hidden)]
 pub use composer::seed;
-pub use composer::{Composer, Mode, STYLES, Style, compose};
+pub use composer::{Composer, Mode, STYLES, Style, Variation, compose};
 pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;
 pub use engine::{Buses, Engine, EngineConfig, Stem};
@@ -91,4 +93,7 @@ pub use score::{Bend, Control, MAX_SECONDS, Note, Score};
 #[doc(hidden)]
 pub use score::{MAX_NOTES, SCHEMA};
 pub use solo::{Solo, voices};
+#[doc(hidden)]
+pub use soundfont::synthetic as synthetic_soundfont;
+pub use soundfont::{Sequence, SoundFont};
 pub use stream::{Played, Remote, Stream, render_all};

@@ -27,7 +27,7 @@ pub struct PlacedNote {
 }
 
 impl PlacedNote {
-    /// Its start and its release as events of the note called `name`.
+    /// Returns its start and its release as events of the note called `name`.
     pub fn events(self, name: u64) -> [Event; 2] {
         let Self { instrument, channel, key, velocity, pan, start, release } = self;
         [
@@ -36,7 +36,7 @@ impl PlacedNote {
         ]
     }
 
-    /// The note called `name` as renderers of whole pieces take it, without bends.
+    /// Returns the note called `name` as renderers of whole pieces take it, without bends.
     pub(super) fn voiced(self, name: u64, sample_rate: u32) -> Note {
         let pitch = Pitch { key: self.key, semitones: 0.0, sample_rate };
         let touch = Touch { velocity: self.velocity, pan: self.pan, seed: patch::seed(name) };

@@ -23,7 +23,7 @@ impl Parameter {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Gain, Self::Brightness, Self::Motion, Self::Reverb, Self::Delay];
 
-    /// Its name in scores.
+    /// Returns its name in scores.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gain => "gain",
@@ -34,7 +34,7 @@ impl Parameter {
         }
     }
 
-    /// The least and the largest value.
+    /// Returns the least and the largest value.
     pub fn range(self) -> [f32; 2] {
         match self {
             Self::Brightness => [0.1, 10.0],

@@ -46,7 +46,7 @@ impl Pitch {
         ((hz / self.rate()).clamp(1e-9, 0.45) * 2f64.powi(64)) as u64
     }
 
-    /// Increments of the main oscillator and of the saw.
+    /// Returns the increments of the main oscillator and of the saw.
     pub fn increments(self, instrument: Instrument) -> [u64; 2] {
         let detune = if instrument == Instrument::Pad { (DETUNE_CENTS / 1200.0).exp2() } else { 1.0 };
         [self.turns(self.hz()), self.turns(self.hz() * detune)]
@@ -56,19 +56,20 @@ impl Pitch {
         Segment { samples: (seconds * self.rate()).round().clamp(1.0, f64::from(1 << 24)) as u32, curve }
     }
 
-    /// Seconds and curves of attack, decay and release, and the level between the last two.
+    /// Returns the seconds and curves of attack, decay and release, and the level between the last two.
     fn envelope(self, segments: [(f64, f32); 3], sustain: f32) -> Envelope {
         let [attack, decay, release] = segments.map(|(seconds, curve)| self.segment(seconds, curve));
         Envelope { attack, decay, sustain, release }
     }
 
-    /// A filter that stays where it is.
+    /// Returns a filter that stays where it is.
     fn still_filter(self, hz: f64, damping: f32) -> Filter {
         let octaves = self.octaves(hz);
         Filter { octaves, sweep: 0.0, rate: 0.0, lfo_increment: 0, lfo_phase: 0, lfo_depth: 0.0, damping }
     }
 
-    /// A filter that starts `sweep` octaves away, halves that distance every `half_s` seconds, and moves with `lfo`.
+    /// Returns a filter that starts `sweep` octaves away, halves that distance every `half_s` seconds, and moves with
+    /// `lfo`.
     fn moving(self, still: Filter, [sweep, half_s]: [f64; 2], lfo: Lfo) -> Filter {
         Filter {
             sweep: sweep as f32,
@@ -84,7 +85,7 @@ impl Pitch {
         (hz / self.rate()).log2().clamp(-14.0, 0.0) as f32
     }
 
-    /// A fall to half in `seconds`.
+    /// Returns a fall to half in `seconds`.
     fn fall(self, seconds: f64) -> f32 {
         (1.0 / (seconds * self.rate())).min(1.0) as f32
     }
@@ -94,7 +95,7 @@ impl Pitch {
     }
 }
 
-/// The voice of a note.
+/// Returns the voice of a note.
 pub fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
     let (source, envelope, level) = match instrument {
         Instrument::Pad => pad(pitch, touch),
@@ -111,7 +112,7 @@ pub fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
     Voice { source, envelope, gain: [(level * angle.cos()) as f32, (level * angle.sin()) as f32].map(|x| x.max(0.0)) }
 }
 
-/// The seed of the note that has this name.
+/// Returns the seed of the note that has this name.
 pub fn seed(note: u64) -> u32 {
     (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }

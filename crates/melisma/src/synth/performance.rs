@@ -10,8 +10,9 @@ use super::instrument::Instrument;
 use super::length::Length;
 use super::recording::{MAX_VOICES, Recording, Take};
 use super::score::Score;
-use crate::Result;
+use super::soundfont::{Player, Sequence, SoundFont};
 use crate::runtime::device::Queue;
+use crate::{Error, Result};
 
 /// Blocks a second.
 const BLOCKS: u32 = 10;
@@ -63,28 +64,28 @@ const VOICE_BYTES: u64 = 1 << 10;
 const BUS_BYTES: u64 = 32;
 
 impl Setup {
-    /// The whole score through `bus`, with at most 1024 voices, without stems.
+    /// Returns the whole score through `bus`, with at most 1024 voices, without stems.
     pub fn new(bus: BusConfig) -> Self {
         Self { bus, length: Length::Whole, max_voices: MAX_VOICES, buses: Buses::Mix }
     }
 
-    /// The part of `score` that is recorded to be played like this.
+    /// Returns the part of `score` that is recorded to be played like this.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
         Take { score, length: self.length, buses: self.buses, max_voices: self.max_voices }
     }
 
     setters! {
-        /// The bus, which also has the sample rate.
+        /// Sets the bus, which also has the sample rate.
         pub fn with_bus(bus: BusConfig);
-        /// How long it is.
+        /// Sets how long it is.
         pub fn with_length(length: Length);
-        /// The most voices at once.
+        /// Sets the most voices at once.
         pub fn with_max_voices(max_voices: usize);
-        /// Whether each instrument is also returned alone.
+        /// Sets whether each instrument is also returned alone.
         pub fn with_buses(buses: Buses);
     }
 
-    /// About how many bytes of memory a performance of `score` holds, at most.
+    /// Returns about how many bytes of memory a performance of `score` holds, at most.
     pub fn bytes(&self, score: &Score) -> u64 {
         let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() as u64 } else { 0 };
         let n_engines = 1 + n_stems.min(1);
@@ -110,7 +111,8 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Left and right of one instrument alone, as it is before the limiter; silence where the piece is played without stems.
+    /// Returns left and right of one instrument alone, as it is before the limiter; silence where the piece is played
+    /// without stems.
     pub fn stem(&self, instrument: Instrument) -> [&[f32]; 2] {
         let range = self.skipped..self.skipped + self.left.len();
         self.stems.get(instrument as usize).map_or([&[], &[]], |[left, right]| [&left[range.clone()], &right[range]])
@@ -132,7 +134,7 @@ impl Performance {
         Self::build(events, setup, dry)
     }
 
-    /// As [`Performance::new`], with voices that were recorded of the same score, rate and buses.
+    /// Works like [`Performance::new`], with voices that were recorded of the same score, rate and buses.
     ///
     /// # Errors
     /// As there, or the recording is of another rate or has no stems.
@@ -140,6 +142,22 @@ impl Performance {
         score.check()?;
         recording.check(setup.bus.sample_rate, setup.buses)?;
         Self::build(score.events(setup.bus.sample_rate), setup, Dry::Recorded { recording, at: 0 })
+    }
+
+    /// Plays `sequence` with `font` instead of Melisma's own instruments: on the CPU, on one thread, with at most 256
+    /// voices. Messages take effect at the next of 64 samples.
+    ///
+    /// # Errors
+    /// Those of [`Bus::new`]; `Unsupported` below 16,000 Hz, or if instruments are asked for alone.
+    pub fn sampled(sequence: &Sequence, font: &SoundFont, setup: Setup) -> Result<Self> {
+        if setup.buses == Buses::Stems {
+            return Err(Error::unsupported("a SoundFont plays all instruments together")
+                .with_hint("leave the stems out, or the SoundFont"));
+        }
+        let rate = setup.bus.sample_rate;
+        let controls = Score { controls: sequence.score().controls.clone(), ..Score::default() };
+        let player = Player::new(sequence, font, rate)?;
+        Self::build(controls.events(rate), setup, Dry::Sampled(Box::new(player)))
     }
 
     fn build(events: Vec<Event>, setup: Setup, dry: Dry) -> Result<Self> {
@@ -165,25 +183,28 @@ impl Performance {
         })
     }
 
-    /// The most voices that sounded at once so far.
+    /// Returns the most voices that sounded at once so far.
     pub fn most_voices(&self) -> usize {
         self.most_voices
     }
 
-    /// Notes that got no voice.
+    /// Returns the number of notes that got no voice.
     pub fn dropped(&self) -> u64 {
         self.dry.dropped()
     }
 
-    /// About how many samples there will be; exact where the length was given.
+    /// Returns about how many samples there will be; exact where the length was given.
     pub fn expected_samples(&self) -> u64 {
         match self.setup.length {
             Length::Samples(n) => n,
-            Length::Whole => self.events.last().map_or(0, |event| event.at) + 5 * u64::from(self.setup.bus.sample_rate),
+            Length::Whole => {
+                let end = self.events.last().map_or(0, |event| event.at).max(self.dry.end());
+                end + 5 * u64::from(self.setup.bus.sample_rate)
+            }
         }
     }
 
-    /// The next block, or `None` at the end. With a `queue` of a CPU its threads help; the bits are the same.
+    /// Returns the next block, or `None` at the end. With a `queue` of a CPU its threads help; the bits are the same.
     ///
     /// # Errors
     /// An event that the engine refuses, which a checked score does not have.
@@ -218,7 +239,7 @@ impl Performance {
             Length::Whole => {
                 self.next == self.events.len()
                     && self.dry.is_over()
-                    && (self.n_quiet >= QUIET_BLOCKS || self.events.is_empty())
+                    && (self.n_quiet >= QUIET_BLOCKS || (self.events.is_empty() && self.dry.end() == 0))
             }
         }
     }
@@ -295,11 +316,11 @@ fn play(bus: &mut Bus, events: &[Event], begin: u64, left: &mut [f32], right: &m
     bus.process(&mut left[done..], &mut right[done..]);
 }
 
-fn block_len(sample_rate: u32) -> usize {
+pub(super) fn block_len(sample_rate: u32) -> usize {
     (sample_rate / BLOCKS).max(1) as usize
 }
 
-/// The most events of any block of `len` samples.
+/// Returns the most events of any block of `len` samples.
 fn densest(events: &[Event], len: u64) -> usize {
     events.chunk_by(|a, b| a.at / len == b.at / len).map(<[Event]>::len).max().unwrap_or(0)
 }

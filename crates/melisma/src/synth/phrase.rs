@@ -93,13 +93,13 @@ const SWELL_KEY: u8 = 60;
 const MAX_KEY: u8 = 127;
 
 impl Phrase {
-    /// How many notes it has.
+    /// Returns how many notes it has.
     pub fn n_notes(&self) -> usize {
         let n_pads: usize = self.chords.iter().map(|chord| chord.keys.len()).sum();
         n_pads + self.melody.len() + self.kicks.len() + self.swells.len()
     }
 
-    /// Whether all of it can be played.
+    /// Checks that all of it can be played.
     ///
     /// # Errors
     /// A time is not between 0 and a day, a key is above 127, a velocity is not between 0 and 1, or there are more than
@@ -174,7 +174,7 @@ fn within(name: &dyn std::fmt::Display, value: f64, most: f64) -> Result<()> {
 }
 
 impl PhraseRenderer {
-    /// Room for phrases of up to `seconds`. Where a trace is taken, each part is rendered under its own name.
+    /// Reserves room for phrases of up to `seconds`. Where a trace is taken, each part is rendered under its own name.
     ///
     /// # Errors
     /// As [`Engine::new`], or `seconds` is not between 0 and 3600.
@@ -188,17 +188,17 @@ impl PhraseRenderer {
         Ok(Self { engine, left: vec![0.0; len], right: vec![0.0; len], n_notes: 0 })
     }
 
-    /// The engine, for bends and parameters.
+    /// Returns the engine, for bends and parameters.
     pub fn engine(&mut self) -> &mut Engine {
         &mut self.engine
     }
 
-    /// Bytes of the buffers.
+    /// Returns the bytes of the buffers.
     pub fn buffer_bytes(&self) -> usize {
         (self.left.capacity() + self.right.capacity()) * size_of::<f32>()
     }
 
-    /// The next phrase, all its voices in one batch.
+    /// Returns the next phrase, all its voices in one batch.
     ///
     /// # Errors
     /// Those of [`Phrase::check`], the phrase is longer than the buffers, or its notes do not fit into the engine's events.
@@ -207,7 +207,7 @@ impl PhraseRenderer {
         self.render(None, phrase)
     }
 
-    /// As [`PhraseRenderer::render_phrase`], the same bits, on all threads of a CPU queue.
+    /// Works like [`PhraseRenderer::render_phrase`], the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
     /// As there.

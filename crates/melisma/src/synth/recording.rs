@@ -12,22 +12,24 @@ use super::event::check_rate;
 use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
+use super::performance::{Setup, block_len};
 use super::score::Score;
+use super::soundfont::{Player, Sequence, SoundFont};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::text::size;
-use crate::{Error, Remedy, Result};
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Voices at once unless others are asked for; beyond them, the oldest voice is stolen.
 pub(super) const MAX_VOICES: usize = 1024;
 /// A window's length in seconds.
 const WINDOW_SECONDS: u64 = 30;
 /// The longest that a window may reach back, in seconds.
-const MOST_BACK_SECONDS: u64 = 600;
+const MAX_REACH_SECONDS: u64 = 600;
 /// Where windows may begin.
 const GRAIN: u64 = 512;
 /// The most bytes of a recording: an hour and a half of a mix, or a tenth of it with stems.
-const MOST_BYTES: u64 = 2 << 30;
+const MAX_BYTES: u64 = 2 << 30;
 /// Bytes of a batch's samples.
 const BATCH_BYTES: usize = 256 << 20;
 
@@ -46,17 +48,18 @@ pub struct Take<'a> {
 }
 
 impl<'a> Take<'a> {
-    /// The whole of `score`, with at most 1024 voices, without stems. [`Setup::take`](super::Setup::take) is that of a setup.
+    /// Returns the whole of `score`, with at most 1024 voices, without stems. [`Setup::take`](super::Setup::take) is
+    /// that of a setup.
     pub fn new(score: &'a Score) -> Self {
         Self { score, length: Length::Whole, buses: Buses::Mix, max_voices: MAX_VOICES }
     }
 
     setters! {
-        /// How long it will be.
+        /// Sets how long it will be.
         pub fn with_length(length: Length);
-        /// Whether instruments are recorded alone as well.
+        /// Sets whether instruments are recorded alone as well.
         pub fn with_buses(buses: Buses);
-        /// The most voices that may sound at once.
+        /// Sets the most voices that may sound at once.
         pub fn with_max_voices(max_voices: usize);
     }
 }
@@ -98,12 +101,41 @@ struct Window {
 }
 
 impl Recording {
-    /// Samples of each side; what comes after is silence.
+    /// Records what `font` plays of `sequence`, to be played by [`Performance::recorded`](super::Performance::recorded)
+    /// with the sequence's score. The bits are those of [`Performance::sampled`](super::Performance::sampled).
+    ///
+    /// # Errors
+    /// As there; `Memory` if `budget` has no room, or the piece is longer than an hour and a half at 48 kHz.
+    pub fn sampled(sequence: &Sequence, font: &SoundFont, (setup, budget): (Setup, &Budget)) -> Result<Self> {
+        let rate = setup.bus.sample_rate;
+        let mut player = Player::new(sequence, font, rate)?;
+        let most = match setup.length {
+            Length::Samples(n) => n,
+            Length::Whole => player.longest(),
+        };
+        let bytes = most.saturating_mul(2 * size_of::<f32>() as u64);
+        if bytes > MAX_BYTES {
+            let message = format!("a recording of {} does not fit into {}", size::show(bytes), size::show(MAX_BYTES));
+            return Err(Error::new(ErrorKind::Memory, message).with_hint("play it without a recording"));
+        }
+        let held = budget.reserve(Space::Host, bytes)?;
+        let (mut samples, mut most_voices) = (Vec::new(), 0);
+        let mut sides = [vec![0.0; block_len(rate)], vec![0.0; block_len(rate)]];
+        while player.position() < most && !player.is_over() {
+            let [left, right] = &mut sides;
+            player.render(left, right)?;
+            samples.extend(left.iter().zip(&*right).flat_map(|(left, right)| [*left, *right]));
+            most_voices = most_voices.max(player.n_keys());
+        }
+        Ok(Self { mixes: vec![samples], sample_rate: rate, most_voices, _held: held })
+    }
+
+    /// Returns the number of samples of each side; what comes after is silence.
     pub fn n_samples(&self) -> u64 {
         self.mixes[0].len() as u64 / 2
     }
 
-    /// The most voices that sound at once.
+    /// Returns the most voices that sound at once.
     pub fn most_voices(&self) -> usize {
         self.most_voices
     }
@@ -119,7 +151,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Samples of a mix from `first` on.
+    /// Reads the samples of a mix from `first` on.
     pub(super) fn read(&self, mix: usize, first: u64, out: Stem<'_>) {
         let samples = &self.mixes[mix];
         let from = usize::try_from(2 * first).unwrap_or(usize::MAX).min(samples.len());
@@ -133,7 +165,7 @@ impl Recording {
     }
 }
 
-/// Seconds of voices in a take: the measure of its cost.
+/// Returns the seconds of voices in a take: the measure of its cost.
 ///
 /// # Errors
 /// It cannot be recorded: it has bends, more voices at once than it may have, gains that add up to more than a GPU sums,
@@ -145,7 +177,8 @@ pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
     Ok(sheet.notes.iter().map(heard).sum::<u64>() as f64 / f64::from(sample_rate))
 }
 
-/// Records all takes on `device`, one recording each, in batches, the next one rendered while the last is copied.
+/// Records all takes on `device`, one recording each, in batches, the next one rendered while the last is
+/// copied.
 ///
 /// # Errors
 /// It cannot be recorded, for instance because it has bends; or memory is short, or the device fails.
@@ -155,7 +188,7 @@ pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<
     let mut recordings = Vec::new();
     let mut windows = Vec::new();
     for (index, (take, sheet)) in takes.iter().zip(&sheets).enumerate() {
-        let n_mixes = if take.buses == Buses::Stems { 1 + Instrument::ALL.len() } else { 1 };
+        let n_mixes = n_mixes(take.buses);
         let len = 2 * sheet.n_samples as usize;
         let held = budget.reserve(Space::Host, (n_mixes * len * size_of::<f32>()) as u64)?;
         let mixes = vec![vec![0.0; len]; n_mixes];
@@ -257,13 +290,13 @@ impl Sheet {
             Length::Whole => end,
             Length::Samples(n) => end.min(n.saturating_add(u64::from(sample_rate))),
         };
-        let n_mixes = if take.buses == Buses::Stems { 1 + Instrument::ALL.len() as u64 } else { 1 };
-        let n_bytes = n_mixes.saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
-        if n_bytes > MOST_BYTES {
+        let n_bytes =
+            (n_mixes(take.buses) as u64).saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
+        if n_bytes > MAX_BYTES {
             return Err(refused(&format!(
                 "a recording of {} (at most {})",
                 size::show(n_bytes),
-                size::show(MOST_BYTES)
+                size::show(MAX_BYTES)
             )));
         }
         let voices: Vec<Note> = notes.iter().map(|voiced| voiced.note).collect();
@@ -284,7 +317,7 @@ impl Sheet {
             let keep = [first, (first + window_len).min(self.n_samples)];
             let sounding = self.notes.iter().filter(|voiced| voiced.note.onset < first && voiced.end > first);
             let begin = sounding.map(|voiced| voiced.note.onset).min().unwrap_or(first) / GRAIN * GRAIN;
-            if first - begin > MOST_BACK_SECONDS * u64::from(sample_rate) {
+            if first - begin > MAX_REACH_SECONDS * u64::from(sample_rate) {
                 return Err(refused("notes of more than ten minutes"));
             }
             windows.push(Window { take, begin, keep });
@@ -295,6 +328,14 @@ impl Sheet {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::use_device(&["cpu", "auto"]))
+}
+
+/// Returns the number of mixes of a recording: that of all notes, and one for each instrument.
+fn n_mixes(buses: Buses) -> usize {
+    match buses {
+        Buses::Mix => 1,
+        Buses::Stems => 1 + Instrument::ALL.len(),
+    }
 }
 
 fn most_at_once(notes: &[Voiced]) -> usize {
@@ -308,7 +349,7 @@ fn most_at_once(notes: &[Voiced]) -> usize {
     sums.max().unwrap_or(0) as usize
 }
 
-/// Brightness and motion as an engine moves them.
+/// Returns the brightness and motion as an engine moves them.
 fn controls(score: &Score, sample_rate: u32, n_samples: u64) -> Vec<Control> {
     let is_ours = |parameter: Parameter| matches!(parameter, Parameter::Brightness | Parameter::Motion);
     let mut coming = score.controls.iter().filter(|control| is_ours(control.parameter)).peekable();

@@ -10,7 +10,8 @@ use super::score::Score;
 use crate::audio::Clip;
 use crate::{Context, Error, ErrorKind, Result};
 
-/// The samples of `score`, left and right, on the CPU. [`Performance`] gives them block by block.
+/// Returns the samples of `score`, left and right, on the CPU. [`Performance`] gives them block by
+/// block.
 ///
 /// ```
 /// use melisma::synth::{BusConfig, STYLES, Setup, compose, render};
@@ -26,7 +27,7 @@ pub fn render(score: &Score, setup: Setup) -> Result<Clip> {
     render_in(&Context::cpu()?, score, setup)
 }
 
-/// The samples of `score` on the device of `context`.
+/// Returns the samples of `score` on the device of `context`.
 ///
 /// # Errors
 /// As [`Performance::new`]; `Memory` if the clip does not fit; on a GPU also as [`record`].

@@ -45,7 +45,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// A note of `instrument` in the middle, at three quarters of its loudness.
+    /// Creates a note of `instrument` in the middle, at three quarters of its loudness.
     pub fn new(instrument: Instrument, start: f64, duration: f64, key: u8) -> Self {
         Self { instrument, start, duration, key, velocity: 0.75, pan: 0.0, channel: 0 }
     }
@@ -93,19 +93,19 @@ pub struct Score {
 }
 
 impl Default for Score {
-    /// An empty piece at 120 beats a minute.
+    /// Creates an empty piece at 120 beats a minute.
     fn default() -> Self {
         Self { tempo: 120.0, notes: Vec::new(), bends: Vec::new(), controls: Vec::new() }
     }
 }
 
 impl Score {
-    /// Bytes of memory that its lists hold.
+    /// Returns the bytes of memory that its lists hold.
     pub fn bytes(&self) -> u64 {
         (size_of_val(&*self.notes) + size_of_val(&*self.bends) + size_of_val(&*self.controls)) as u64
     }
 
-    /// When the last note is released, in seconds.
+    /// Returns when the last note is released, in seconds.
     pub fn seconds(&self) -> f64 {
         self.notes.iter().map(|note| note.start + note.duration).fold(0.0, f64::max)
     }

@@ -78,20 +78,20 @@ pub fn voices(
     Ok(())
 }
 
-/// The left side: in the middle both sides are the same.
+/// Copies the left side: in the middle both sides are the same.
 fn keep(samples: &[f32], rows: &mut [f32]) {
     rows.iter_mut().zip(samples.chunks_exact(2)).for_each(|(row, frame)| *row = frame[0]);
 }
 
 impl Solo {
-    /// The note as the first of its row, as a score with this note alone has it.
+    /// Returns the note as the first of its row, as a score with this note alone has it.
     fn placed(self, index: usize, sample_rate: u32) -> Result<Note> {
         let Self { instrument, pitch, velocity, duration } = self;
         for (name, value, most) in
             [("pitch", pitch, 127.0), ("velocity", velocity.into(), 1.0), ("duration", duration, MAX_SECONDS)]
         {
             if !(0.0..=most).contains(&value) {
-                return Err(Error::invalid(format!("voice {index}: the {name} is {value}; 0 to {most} is allowed")));
+                return Err(Error::invalid(format!("voice {index}: the {name} is {value:?}; 0 to {most} is allowed")));
             }
         }
         let key = pitch.round();

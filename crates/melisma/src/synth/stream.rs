@@ -51,8 +51,8 @@ pub struct Played<'a> {
 }
 
 impl Remote {
-    /// The action happens at the first sample of the block that is rendered next; of the one after that, if one is being
-    /// rendered now.
+    /// Sends an action. It happens at the first sample of the block that is rendered next; of the
+    /// one after that, if one is being rendered now.
     ///
     /// # Errors
     /// A figure of it is outside of its range, the stream is gone, or too many actions wait.
@@ -66,7 +66,7 @@ impl Remote {
 }
 
 impl Stream {
-    /// A stream and its remote, with the bus of [`BusConfig::new`].
+    /// Returns a stream and its remote, with the bus of [`BusConfig::new`].
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -74,7 +74,7 @@ impl Stream {
         Self::with_bus(config, BusConfig::new(config.sample_rate))
     }
 
-    /// A stream with the given bus.
+    /// Returns a stream with the given bus.
     ///
     /// # Errors
     /// As [`Engine::new`] and [`Bus::new`], or the rates differ.
@@ -88,7 +88,7 @@ impl Stream {
         Ok(Self::build(engine, Some(Bus::new(bus)?)))
     }
 
-    /// A stream of dry voices, for callers with their own bus: gain, reverb and delay have no effect.
+    /// Returns a stream of dry voices, for callers with their own bus: gain, reverb and delay have no effect.
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -104,22 +104,22 @@ impl Stream {
         (stream, Remote { outbox })
     }
 
-    /// Latency of the limiter, in samples.
+    /// Returns the latency of the limiter, in samples.
     pub fn latency(&self) -> usize {
         self.bus.as_ref().map_or(0, Bus::latency)
     }
 
-    /// The engine, for events that are planned ahead.
+    /// Returns the engine, for events that are planned ahead.
     pub fn engine(&mut self) -> &mut Engine {
         &mut self.engine
     }
 
-    /// Samples of a block.
+    /// Returns the number of samples of a block.
     pub fn block_len(&self) -> usize {
         self.left.len()
     }
 
-    /// Actions that found the engine's queue full.
+    /// Returns how many actions found the engine's queue full.
     pub fn lost(&self) -> u64 {
         self.n_lost
     }
@@ -152,8 +152,8 @@ impl Stream {
         Played { number: self.n_blocks - 1, position, left: &mut self.left, right: &mut self.right }
     }
 
-    /// The next samples, for callers with another block length; the bits are the same. Actions of remotes happen at the
-    /// first of them. The shorter side counts.
+    /// Renders the next samples, for callers with another block length; the bits are the same.
+    /// Actions of remotes happen at the first of them. The shorter side counts.
     pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
         let [left, right] = same_len(left, right);
         let position = self.engine.position();
@@ -181,7 +181,7 @@ impl Stream {
         }
     }
 
-    /// The block that was rendered last.
+    /// Returns the block that was rendered last.
     pub fn last_block(&mut self) -> Played<'_> {
         let position = self.engine.position().saturating_sub(self.left.len() as u64);
         let number = self.n_blocks.saturating_sub(1);
@@ -189,7 +189,8 @@ impl Stream {
     }
 }
 
-/// The next block of every stream, shared out to the threads of a CPU queue. Each has the bits that it has alone.
+/// Renders the next block of every stream, shared out to the threads of a CPU queue. Each has the
+/// bits that it has alone.
 pub fn render_all(queue: &Queue, streams: &mut [Stream]) {
     queue.each(streams, |stream| {
         stream.next_block();

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Remedy, Result};
 const SMALL_BYTES: u64 = 8 << 20;
 
 impl TensorOptimizer {
-    /// The number of rows to process at once, if each needs `row_bytes` of working memory in
+    /// Returns the number of rows to process at once, if each needs `row_bytes` of working memory in
     /// `space`: all of them, as many as the policy names, or as many as fit into a quarter of the
     /// memory that the limit and the machine leave free. The rest is for the kernels' scratch
     /// memory, including widened copies.
@@ -39,7 +39,7 @@ impl TensorOptimizer {
         }
     }
 
-    /// Bytes available in `space`, as far as that matters for work that needs `bytes`.
+    /// Returns the bytes available in `space`, as far as that matters for work that needs `bytes`.
     fn free(&self, space: Space, bytes: u64) -> u64 {
         let limit = self.memory().budget().free(space);
         let available = match self.available {

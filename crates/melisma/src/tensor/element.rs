@@ -81,7 +81,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether the kernel can use the memory directly.
+    /// Returns whether the kernel can use the memory directly.
     fn is_direct(&self, y: &Tensor, x: Factor<'_>) -> bool {
         let on_host = matches!(self.optimizer.queue().device(), Device::Cpu(_));
         let fits = |tensor: &Tensor| tensor.dtype() == DType::F32 && lower::is_on_host(tensor) == on_host;
@@ -157,7 +157,7 @@ impl Work<'_> {
     }
 }
 
-/// The number of rows and their length: the last axis, or a piece of the only one.
+/// Returns the number of rows and their length: the last axis, or a piece of the only one.
 pub fn rows(shape: &[usize]) -> (usize, usize) {
     match shape {
         [] => (1, 1),

@@ -23,7 +23,7 @@ pub fn to(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<T
     }
 }
 
-/// Like [`to`], but a tensor with values that do not fit `dtype` keeps its type.
+/// Works like [`to`], but a tensor with values that do not fit `dtype` keeps its type.
 pub fn if_it_fits(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<Tensor> {
     match convert(optimizer, &tensor, dtype)? {
         Some(Ok(converted)) => place(optimizer, converted),

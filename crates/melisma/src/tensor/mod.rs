@@ -88,24 +88,24 @@ impl TensorOptimizer {
         self
     }
 
-    /// The same tools, whose work on the CPU ends early once `stop` is set. What it returns is then incomplete, so
-    /// whoever sets `stop` discards it.
+    /// Returns the same tools, whose work on the CPU ends early once `stop` is set. What it returns is then
+    /// incomplete, so whoever sets `stop` discards it.
     #[must_use]
     pub fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
         Self { queue: self.queue.stopped_by(stop), ..self.clone() }
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The queue that runs the work.
+    /// Returns the queue that runs the work.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// The memory in use and its limit.
+    /// Returns the memory in use and its limit.
     pub fn memory(&self) -> &MemoryTracker {
         &self.memory
     }
@@ -146,7 +146,7 @@ impl TensorOptimizer {
         })
     }
 
-    /// a `[M, K]` · b `[K, N]`, in the type of `a`.
+    /// Computes a `[M, K]` · b `[K, N]`, in the type of `a`.
     ///
     /// # Errors
     /// The shapes do not match, the elements are not floats, or the memory limit is exceeded.
@@ -154,8 +154,8 @@ impl TensorOptimizer {
         product::matmul(self, a.dtype(), a, b)
     }
 
-    /// The policy's tensor format. INT8 is for engine weights, which have scales; a bare tensor has
-    /// none.
+    /// Returns the policy's tensor format. INT8 is for engine weights, which have scales; a bare
+    /// tensor has none.
     fn target(&self) -> DType {
         match self.policy.precision.engine {
             Lowering::To(Format::Fp16) => DType::F16,
@@ -174,17 +174,17 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The format of operands.
+    /// Returns the format of operands.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The tools that created it.
+    /// Returns the tools that created it.
     pub fn optimizer(&self) -> &TensorOptimizer {
         self.optimizer
     }
 
-    /// a `[M, K]` · b `[K, N]`, in the format of this scope.
+    /// Computes a `[M, K]` · b `[K, N]`, in the format of this scope.
     ///
     /// # Errors
     /// As [`TensorOptimizer::matmul`].

@@ -83,7 +83,7 @@ impl<'a, T: Scalar> Product<'a, T> {
         Ok(c)
     }
 
-    /// Rows of A and C that fit into GPU memory.
+    /// Returns the number of rows of A and C that fit into GPU memory.
     fn rows_of_device(&self) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
         match self.optimizer.queue() {

@@ -221,7 +221,7 @@ fn profiles_are_loaded_by_name() {
     assert!(refused.to_string().contains("picnic"), "{refused}");
 }
 
-/// Eight tensors of 100 kB in a safetensors file.
+/// Returns eight tensors of 100 kB in a safetensors file.
 fn weights(directory: &Path) -> PathBuf {
     let mut json = serde_json::Map::new();
     let mut data = Vec::new();
@@ -240,7 +240,7 @@ fn weights(directory: &Path) -> PathBuf {
     path
 }
 
-/// The same tensors as saved by PyTorch.
+/// Returns the same tensors as saved by PyTorch.
 fn torch_weights(directory: &Path) -> PathBuf {
     let mut program = b"\x80\x02}".to_vec();
     let storages: Vec<Vec<u8>> = (0..8u32)

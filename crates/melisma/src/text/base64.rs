@@ -2,7 +2,7 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The common alphabet, with padding.
+/// Encodes `bytes` in the common alphabet, with padding.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -18,7 +18,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The alphabet for URLs, without padding.
+/// Encodes `bytes` in the alphabet for URLs, without padding.
 pub fn encode_url(bytes: &[u8]) -> String {
     encode(bytes).trim_end_matches('=').replace('+', "-").replace('/', "_")
 }

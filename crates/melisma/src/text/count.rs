@@ -1,6 +1,6 @@
 //! Counts in sentences: `1 file`, `2 files`.
 
-/// `n` and the noun: `singular` for 1, its regular plural otherwise.
+/// Returns `n` and the noun: `singular` for 1, its regular plural otherwise.
 ///
 /// ```
 /// use melisma::text::count;

@@ -4,7 +4,8 @@ use super::spaced;
 use super::table::{Align, Table};
 
 impl Table {
-    /// The table as an HTML `table` element: every cell is escaped, and a space precedes units.
+    /// Returns the table as an HTML `table` element: every cell is escaped, and a space precedes
+    /// units.
     pub fn html(&self) -> String {
         let class = |align: Align| if align == Align::Right { " class=\"figure\"" } else { "" };
         let row = |tag: &str, cells: &mut dyn Iterator<Item = (&str, Align)>| {

@@ -48,6 +48,11 @@ pub fn show(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
+/// Formats a limit like [`show`]; `none` if there is none.
+pub fn show_limit(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "none".to_owned(), show)
+}
+
 /// Formats `bytes` in the largest unit that divides them, without rounding.
 pub fn exact(bytes: u64) -> String {
     match UNITS[..4].iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale)) {
@@ -123,6 +128,7 @@ mod tests {
             assert_eq!(parse(&exact(bytes)).unwrap(), bytes);
         }
         assert_eq!([show(0), show(1536), show(6 << 30), show(1_530_000)], ["0B", "1.5KiB", "6GiB", "1.46MiB"]);
+        assert_eq!([show_limit(Some(6 << 30)), show_limit(None)], ["6GiB", "none"]);
         assert_eq!([show(100 << 20), show(1023), show(20 << 30)], ["100MiB", "1023B", "20GiB"]);
     }
 }

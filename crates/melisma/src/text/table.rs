@@ -18,17 +18,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns and no rows.
+    /// Creates a table with these columns and no rows.
     pub fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
         Self { columns: columns.map(|(name, align)| (name.to_owned(), align)).to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row, each of its cells on one line.
     ///
     /// # Panics
     /// If the number of cells differs from the number of columns.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        let row: Vec<String> = cells.into_iter().collect();
+        let row: Vec<String> = cells.into_iter().map(|cell| one_line(&cell)).collect();
         assert_eq!(row.len(), self.columns.len(), "a row has one cell per column");
         self.rows.push(row);
     }
@@ -44,7 +44,7 @@ impl Table {
         self.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
     }
 
-    /// The table as text, one line per row, without trailing spaces.
+    /// Returns the table as text, one line per row, without trailing spaces.
     pub fn text(&self) -> String {
         let heading: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         let lines: Vec<&Vec<String>> = std::iter::once(&heading).chain(&self.rows).collect();
@@ -65,6 +65,29 @@ impl Table {
         }
         text
     }
+}
+
+/// Returns `text` on one line: control characters and those that change the display order are escaped.
+pub fn one_line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// Returns `text` with these characters escaped, except where `is_kept`.
+pub fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() || is_direction(c)) && !is_kept(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Returns whether a character changes the display order of others.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 fn width(cell: &str) -> usize {
@@ -89,5 +112,12 @@ mod tests {
         table.push(["größe".into(), "1".into()]);
         table.push(["plain".into(), "22".into()]);
         assert_eq!(table.text(), "name   bytes\ngröße      1\nplain     22\n");
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        let mut table = Table::new([("name", Align::Left), ("bytes", Align::Right)]);
+        table.push(["a\nb\u{1b}[2J\u{202e}".into(), "1".into()]);
+        assert_eq!(table.text(), "name                   bytes\na\\nb\\u{1b}[2J\\u{202e}      1\n");
     }
 }

@@ -34,7 +34,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// The error for a `text` that is not one of `words`.
+/// Returns the error for a `text` that is not one of `words`.
 pub(crate) fn unknown(noun: &str, text: &str, words: &[&str]) -> Error {
     Error::invalid(format!("unknown {noun} `{text}`")).with_hint(format!("use {}", Remedy::alternatives(words)))
 }

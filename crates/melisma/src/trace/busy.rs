@@ -23,13 +23,13 @@ impl Busy {
         }
     }
 
-    /// Nanoseconds covered.
+    /// Returns the nanoseconds covered.
     pub fn covered(&mut self) -> u64 {
         self.join();
         self.intervals.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Whether intervals were lost, so that the result is a lower bound.
+    /// Returns whether intervals were lost, so that the result is a lower bound.
     pub fn is_partial(&self) -> bool {
         self.lost > 0
     }

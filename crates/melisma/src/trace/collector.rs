@@ -13,7 +13,7 @@ use melisma_kernels::lock::Mutex;
 use melisma_kernels::{ALLOCATION, available_threads};
 use serde_json::{Map, Value};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event as Said, Metadata, Subscriber};
+use tracing::{Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -106,12 +106,12 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// A collector whose clock starts now.
+    /// Creates a collector whose clock starts now.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A collector that also passes every span to `ranges` as it happens.
+    /// Creates a collector that also passes every span to `ranges` as it happens.
     pub fn with_ranges(ranges: Box<dyn RangeSink>) -> Self {
         Self::build(MAX_EVENTS, Some(ranges))
     }
@@ -144,7 +144,7 @@ impl Collector {
             .map_err(|error| Error::invalid("spans are collected already").with_source(error))
     }
 
-    /// The origin of all times.
+    /// Returns the origin of all times.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }
@@ -158,12 +158,12 @@ impl Collector {
         self.0.threads.load(Relaxed)
     }
 
-    /// CPU seconds since the clock started, of all threads and finished child processes.
+    /// Returns the CPU seconds since the clock started, of all threads and finished child processes.
     pub(super) fn cpu_seconds(&self) -> f64 {
         (ceiling::process_seconds() - self.0.cpu_origin).max(0.0)
     }
 
-    /// Also collects the work of every GPU queue of this process, including queues created later.
+    /// Collects the work of every GPU queue of this process too, including queues created later.
     /// Only one collector at a time receives it.
     pub fn time_devices(&self, detail: Detail) {
         self.0.times_devices.store(true, Relaxed);
@@ -205,12 +205,12 @@ impl Collector {
         self.0.lost_device.load(Relaxed)
     }
 
-    /// Number of calls missing from the file because there were too many.
+    /// Returns the number of calls missing from the file because there were too many.
     pub fn dropped(&self) -> u64 {
         self.0.kept.load(Relaxed).saturating_sub(self.0.max_events)
     }
 
-    /// The names of callers' spans that are open.
+    /// Returns the names of callers' spans that are open.
     pub(super) fn open_spans(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.open.lock().values().cloned().collect();
         names.sort_unstable();
@@ -280,7 +280,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     }
 
     /// Attributes memory granted by a budget to the open span of this thread.
-    fn on_event(&self, event: &Said<'_>, _: Context<'_, S>) {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         if event.metadata().target() != ALLOCATION {
             return;
         }

@@ -30,7 +30,8 @@ impl Histogram {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// The smallest value that at least `share` of all values do not exceed; 0 if there are none.
+    /// Returns the smallest value that at least `share` of all values do not exceed; 0 if there are
+    /// none.
     pub fn percentile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;

@@ -54,9 +54,9 @@ use crate::text::word::words;
 
 /// Receives nested ranges as they happen, e.g. for NVTX.
 pub trait RangeSink: Send + Sync {
-    /// A span is entered on this thread.
+    /// Enters a span on this thread.
     fn push(&self, name: &str);
-    /// The span entered last on this thread is left.
+    /// Leaves the span entered last on this thread.
     fn pop(&self);
 }
 

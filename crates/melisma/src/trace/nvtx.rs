@@ -9,7 +9,7 @@ use super::RangeSink;
 pub struct Nvtx;
 
 impl Nvtx {
-    /// Whether ranges can be emitted.
+    /// Returns whether ranges can be emitted.
     pub fn is_available() -> bool {
         nvtx::is_available()
     }

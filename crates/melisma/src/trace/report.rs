@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::busy::Busy;
 use super::collector::Aggregate;
 use super::{Collector, Sort};
-use crate::text::table::{Align, Table};
+use crate::text::table::{Align, Table, one_line};
 use crate::text::{duration, size};
 
 /// All calls of one name.
@@ -74,7 +74,7 @@ pub struct Report {
 }
 
 impl Collector {
-    /// The results so far.
+    /// Returns the results so far.
     pub fn report(&self) -> Report {
         self.look_at_devices();
         let wall_seconds = self.now() as f64 / 1e9;
@@ -150,7 +150,7 @@ impl Load {
 }
 
 impl Report {
-    /// The first `limit` rows in the order of `sort`.
+    /// Returns the first `limit` rows in the order of `sort`.
     pub fn sorted(&self, sort: Sort, limit: usize) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         let largest = |figure: fn(&Row) -> f64| move |a: &&Row, b: &&Row| figure(b).total_cmp(&figure(a));
@@ -169,7 +169,7 @@ impl Report {
         rows
     }
 
-    /// Only the table.
+    /// Returns the table alone.
     #[doc(hidden)]
     pub fn table(&self, sort: Sort, limit: usize) -> Table {
         let right = |name| (name, Align::Right);
@@ -196,7 +196,7 @@ impl Report {
         table
     }
 
-    /// The lines below the table.
+    /// Returns the lines below the table.
     pub fn footer(&self, limit: usize) -> String {
         let mut text = String::new();
         if self.rows.len() > limit {
@@ -210,18 +210,19 @@ impl Report {
                 &format!("{} device spans were too many to store: device times are lower bounds\n", self.lost_device);
         }
         if !self.open_spans.is_empty() {
-            text += &format!("spans that were not closed, and are not counted: {}\n", self.open_spans.join(", "));
+            let names = one_line(&self.open_spans.join(", "));
+            text += &format!("spans that were not closed, and are not counted: {names}\n");
         }
         let wall = duration::show(Duration::from_secs_f64(self.wall_seconds));
         text + &self.loads.iter().map(|load| load.line(&wall)).collect::<String>()
     }
 
-    /// The table with its footer.
+    /// Returns the table with its footer.
     pub fn text(&self, sort: Sort, limit: usize) -> String {
         self.table(sort, limit).text() + &self.footer(limit)
     }
 
-    /// The same figures as a JSON object.
+    /// Returns the same figures as a JSON object.
     pub fn json(&self, sort: Sort, limit: usize) -> Value {
         json!({
             "rows": self.sorted(sort, limit),

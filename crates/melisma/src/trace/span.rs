@@ -120,7 +120,7 @@ pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<ClosedSpan> {
     })
 }
 
-/// This thread's number, starting at 1, in order of first use.
+/// Returns this thread's number, starting at 1, in order of first use.
 pub(super) fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     THREAD.with(|number| {

@@ -32,11 +32,15 @@ fn files_rates_and_channels() {
         each!(calls, "flac::encode", sample_rate in RATES, n_channels in channels() => {
             let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
             let _ = flac::encode(&clip, flac::Depth::S16);
-            let mut writer = flac::Writer::piped(Vec::new(), sample_rate, n_channels, flac::Depth::S24)?;
+            let layout = Layout::new(sample_rate, n_channels);
+            let mut writer = flac::Writer::piped(Vec::new(), layout, flac::Depth::S24, Some(u64::MAX))?;
             writer.write(samples)
         });
         each!(calls, "Writer::new", sample_rate in RATES, n_channels in channels(), format in [Format::Wav(SampleFormat::S16), Format::Mp3, Format::Opus] => {
             let layout = Layout::new(sample_rate, n_channels);
+            for n_samples in [Some(0), Some(1), Some(u64::MAX), None] {
+                let _ = Writer::sized(Vec::new(), format, layout, n_samples).map(|mut writer| writer.write(few));
+            }
             let _ = Writer::piped(Vec::new(), format, layout).map(|mut writer| writer.write(few));
             let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout)?;
             writer.write(few)?;

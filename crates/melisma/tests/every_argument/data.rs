@@ -24,7 +24,7 @@ use super::{COUNTS, Calls, Change, FLOATS, PLACES, SHORT, each, float, limit};
 fn numbers_as_text_and_bytes() {
     limit();
     let mut calls = Calls::default();
-    each!(calls, "size::show", n in PLACES => (size::show(n), size::exact(n), text::count(n, "file")));
+    each!(calls, "size::show", n in PLACES => (size::show(n), size::show_limit(Some(n)), size::exact(n), text::count(n, "file")));
     each!(calls, "duration::show", n in PLACES => duration::show(Duration::new(n, 999_999_999)));
     each!(calls, "realtime", audio in FLOATS, wall in FLOATS => text::realtime(audio, wall));
     each!(calls, "png::encode", width in COUNTS, height in COUNTS => png::encode(width, height, &[1; 12]).len());
@@ -155,8 +155,9 @@ fn datasets() {
     std::fs::write(folder.path().join("a.wav"), wav::encode(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
     let inputs = Inputs::find(&[folder.path()]).unwrap();
     each!(calls, "Request", index in COUNTS, n in COUNTS, threads in [0, 1, usize::MAX] => {
-        let request = Request::new(&inputs, folder.path().join("out.npy"), options.clone())?;
-        let request = request.with_shard(index, n).with_threads(threads).with_existing(Existing::Replace);
+        let request = Request::new(&inputs, folder.path().join("out.h5"), options.clone())?;
+        let request = request.with_shard(index, n).with_threads(threads).with_max_failures(Some(threads));
+        let request = request.with_existing(Existing::Replace);
         request.build_watched(&Counters::default(), |_, _| {}).map(drop)
     });
     each!(calls, "Context", threads in COUNTS, bytes in [0, 1, 1 << 20, u64::MAX] => {

@@ -11,6 +11,8 @@ mod coverage;
 mod data;
 #[cfg(feature = "onnx")]
 mod model;
+#[cfg(feature = "speak")]
+mod speak;
 mod synth;
 
 const RATES: [u32; 8] = [0, 1, 2, 7_999, 8_000, 48_000, 192_001, u32::MAX];

@@ -6,7 +6,8 @@ use melisma::synth::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, Reverb
 use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Bus, BusConfig, Buses, Capture, Clips, Composer, Cost, Endless, Engine,
     EngineConfig, Event, Instrument, Length, Level, Note, Parameter, Performance, Phrase, PhraseRenderer, STYLES,
-    Score, Setup, Solo, Stream, Style, Take, balance, choose_device, compose, record, voice_seconds, voices,
+    Score, Sequence, Setup, Solo, SoundFont, Stream, Style, Take, balance, choose_device, compose, record,
+    synthetic_soundfont, voice_seconds, voices,
 };
 use melisma::{Budget, Device, Error};
 
@@ -247,6 +248,13 @@ fn composers_and_clips() {
             compose(&style, 1, 2.0).map(drop)
         });
     }
+    let font = SoundFont::read(&synthetic_soundfont::bytes()).unwrap();
+    let sequence = Sequence::from_score(&compose(&STYLES[0], 1, 0.5).unwrap()).unwrap();
+    each!(calls, "Performance::sampled", rate in RATES, len in PLACES => {
+        assert!(SoundFont::needed(len) >= len);
+        let setup = Setup::new(BusConfig::new(rate)).with_length(Length::Samples(len.min(100)));
+        Performance::sampled(&sequence, &font, setup)?.next_block(None).map(|block| block.map(|block| block.left.len()))
+    });
     let folder = tempfile::tempdir().unwrap();
     let (device, budget) = (Device::cpu().unwrap(), Budget::limited(1 << 28));
     each!(calls, "Clips", seconds in [-1.0, 0.0, 0.1, 1e300, f64::NAN], sample_rate in RATES, index in [0, 1, u32::MAX] => {

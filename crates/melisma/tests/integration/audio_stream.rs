@@ -57,7 +57,7 @@ fn all(mut stream: Stream) -> Result<(Vec<f32>, Vec<String>)> {
     }
 }
 
-fn whole(path: &Path, target: Target) -> Vec<f32> {
+fn read_all(path: &Path, target: Target) -> Vec<f32> {
     let mut source = Source::open(path, target).unwrap();
     let mut samples = vec![0.0; source.facts().n_samples as usize];
     source.read_f32(0, &mut samples).unwrap();
@@ -72,7 +72,7 @@ fn wav(sample_rate: u32, n_channels: usize, samples: Vec<f32>) -> Vec<u8> {
 fn files_and_pipes_give_the_samples_of_a_source() {
     for name in NAMES {
         for rate in [16_000, 24_000, 8_000] {
-            let expected = whole(&golden(name), Target::new(rate));
+            let expected = read_all(&golden(name), Target::new(rate));
             let (samples, notes) = all(Stream::open(golden(name), Target::new(rate)).unwrap()).unwrap();
             assert_eq!(samples, expected, "{name} at {rate} Hz");
             let is_noted = notes.iter().any(|note| *note == format!("resampled from 16000 Hz to {rate} Hz"));
@@ -111,7 +111,7 @@ fn every_channel_can_be_read() {
     assert_eq!(error.to_string(), "channel 9 is not there: the recording has 8 channels");
     // The right channel of these files is half the left one.
     for name in ["tone.flac", "tone.ogg", "tone_ext.wav"] {
-        let of = |channel| whole(&golden(name), Target::new(24_000).with_channel(channel));
+        let of = |channel| read_all(&golden(name), Target::new(24_000).with_channel(channel));
         let (left, right, mix) = (of(Channel::One(0)), of(Channel::One(1)), of(Channel::Mix));
         let peak = |samples: &[f32]| samples.iter().fold(0f32, |peak, sample| peak.max(sample.abs()));
         assert!((peak(&right) / peak(&left) - 0.5).abs() < 0.05, "{name}");

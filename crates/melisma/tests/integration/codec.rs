@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use melisma::runtime::{Cpu, Isa};
+use melisma::runtime::memory::Needed;
+use melisma::runtime::{Cpu, Isa, Space};
 use melisma::snac::{Codes, Config, Model};
 use melisma::{Budget, Device, Queue};
 use safetensors::SafeTensors;
@@ -12,6 +13,16 @@ use crate::repository;
 /// A queue of the CPU.
 pub fn queue(isa: Isa, threads: usize) -> Queue {
     Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
+}
+
+/// Checks that the peak memory of `work` is `needed`.
+pub fn check_needed(device: &Device, needed: Needed, work: impl FnOnce(&Queue, &Budget)) {
+    let budget = Budget::unlimited();
+    work(&device.queue(&budget).unwrap(), &budget);
+    let peak = |space| budget.usage(space).peak;
+    // The slot of zeros is freed before anything else is pageable, and pinned memory stays.
+    let found = Needed { host: peak(Space::Host) + peak(Space::Pinned), device: peak(Space::Device) };
+    assert_eq!(found, needed, "{device}");
 }
 
 /// The bytes of a golden file.

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod audio_formats;
+mod audio_matroska;
+mod audio_opus;
 mod audio_stream;
 mod bad_arguments;
 mod codec;
@@ -9,8 +11,9 @@ mod dataset_techniques;
 mod dataset_tokens;
 mod encoded;
 mod gpu;
+mod llama_cuda;
+mod llama_golden;
 mod mel_golden;
-mod nvtx;
 mod pack;
 mod pack_bad_input;
 mod pack_model;

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use melisma::runtime::memory::Needed;
-use melisma::runtime::{Cpu, Isa, Space};
+use melisma::runtime::{Cpu, Isa};
 use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise, reference};
 use melisma::{Budget, Device};
 use proptest::prelude::*;
 
-use crate::codec::{Vectors, bits, codes, golden, odd_rates, queue, worst};
+use crate::codec::{Vectors, bits, check_needed, codes, golden, odd_rates, queue, worst};
 
 /// Small models of every kind: without and with attention, without noise, odd rates.
 static MODELS: LazyLock<Vec<Model>> =
@@ -195,16 +194,13 @@ fn the_lag_is_that_of_the_receptive_field() {
 fn the_bytes_that_an_engine_takes_are_known_beforehand() {
     for model in MODELS.iter() {
         for (threads, max_streams) in [(1, 1), (2, 3), (3, 1)] {
-            let budget = Budget::unlimited();
             let device = Device::Cpu(Cpu { isa: Isa::best(), threads });
-            let queue = device.queue(&budget).unwrap();
-            let mut engine = Engine::new(model, &queue, &budget, EngineOptions::new(max_streams)).unwrap();
-            for n_frames in 1..=engine.max_frames() {
-                engine.decode(&codes(model, n_frames, 3), &Noise::Seed(1)).unwrap();
-            }
-            let found = Needed { host: budget.usage(Space::Host).peak, device: 0 };
-            let expected = Engine::needed(model.config(), &device, max_streams);
-            assert_eq!(found, expected, "{threads} threads, {max_streams} streams");
+            check_needed(&device, Engine::needed(model.config(), &device, max_streams), |queue, budget| {
+                let mut engine = Engine::new(model, queue, budget, EngineOptions::new(max_streams)).unwrap();
+                for n_frames in 1..=engine.max_frames() {
+                    engine.decode(&codes(model, n_frames, 3), &Noise::Seed(1)).unwrap();
+                }
+            });
         }
     }
 }

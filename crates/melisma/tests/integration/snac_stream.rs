@@ -17,12 +17,12 @@ static MODELS: LazyLock<Vec<Arc<Model>>> = LazyLock::new(|| {
 });
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_chunking_gives_the_same_bits(
         which in 0_usize..3,
-        chunks in prop::collection::vec(0_usize..7, 1..8),
+        chunks in prop::collection::vec(0_usize..4, 1..7),
         seed in any::<u32>(),
         noise in prop_oneof![Just(Noise::Off), any::<u64>().prop_map(Noise::Seed)],
     ) {
@@ -46,11 +46,11 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Below frames: single latents into the decoder, single samples into the encoder.
     #[test]
-    fn layers_do_not_see_the_cuts(which in 0_usize..3, cuts in prop::collection::vec(0_usize..23, 1..12)) {
+    fn layers_do_not_see_the_cuts(which in 0_usize..3, cuts in prop::collection::vec(0_usize..11, 1..9)) {
         let model = &MODELS[which];
         let len = cuts.iter().sum();
         let (n_channels, noise) = (model.config().latent_dim(), Noise::Seed(2));

@@ -180,8 +180,8 @@ fn voices_that_cannot_be_rendered_are_named() {
     let out = &mut [0.0; 20];
     assert_eq!(render(Solo { pitch: 127.5, ..good }, RATE, out), refused("pitch is 127.5; 0 to 127"));
     assert_eq!(render(Solo { pitch: f64::NAN, ..good }, RATE, out), refused("pitch is NaN; 0 to 127"));
-    assert_eq!(render(Solo { velocity: -1.0, ..good }, RATE, out), refused("velocity is -1; 0 to 1"));
-    assert_eq!(render(Solo { duration: 1e6, ..good }, RATE, out), refused("duration is 1000000; 0 to 86400"));
+    assert_eq!(render(Solo { velocity: -1.0, ..good }, RATE, out), refused("velocity is -1.0; 0 to 1"));
+    assert_eq!(render(Solo { duration: 1e6, ..good }, RATE, out), refused("duration is 1000000.0; 0 to 86400"));
     assert!(render(good, 7_999, out).unwrap_err().contains("sample_rate is 7999"));
     assert!(render(good, RATE, &mut [0.0; 21]).unwrap_err().contains("21 samples are not 2 equal rows"));
     voices(&context, (&[], RATE), &mut [], &mut || Ok(())).unwrap();

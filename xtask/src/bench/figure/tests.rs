@@ -2,16 +2,16 @@ use super::*;
 use anyhow::bail;
 use serde_json::json;
 
-/// A record with the rows of every line and share.
+/// Returns a record with the rows of every line and share.
 fn record(path: &str, median: f64) -> String {
-    let row = |place: &Place, unit: &str, median: f64| {
+    let row = |source: &Source, unit: &str, median: f64| {
         let peers = [("slow", 1.0), ("fast", 4.0), ("middle", 2.0)];
         let peers: Vec<_> = peers.iter().map(|(name, median)| json!({ "name": name, "median": median })).collect();
-        json!({ "name": place.row, "unit": unit, "median": median, "spread": 0.0, "n": 1, "peers": peers })
+        json!({ "name": source.row, "unit": unit, "median": median, "spread": 0.0, "n": 1, "peers": peers })
     };
-    let here = |place: &&Place| place.path() == path;
-    let lines = LINES.iter().map(|line| &line.place).filter(here).map(|place| row(place, "x", median));
-    let shares = SHARES.iter().map(|(place, _)| place).filter(here).map(|place| row(place, "%", 99.999));
+    let here = |source: &&Source| source.path() == path;
+    let lines = LINES.iter().map(|line| &line.source).filter(here).map(|source| row(source, "x", median));
+    let shares = SHARES.iter().map(|(source, _)| source).filter(here).map(|source| row(source, "%", 99.999));
     let rows: Vec<_> = lines.chain(shares).collect();
     let device = if path.contains("cpu") || path.contains("xeon") { "cpu" } else { "cuda:0" };
     json!({ "device": device, "machine": "A CPU (R) (2 cores, x86_64)", "rows": rows }).to_string()
@@ -23,7 +23,7 @@ fn page() -> String {
 
 #[test]
 fn a_line_has_the_best_peers_the_factor_and_the_command() {
-    let text = fill(&page(), |path| Ok(record(path, 6000.0))).unwrap();
+    let text = fill(PAGE, &page(), |path| Ok(record(path, 6000.0))).unwrap();
     assert!(text.starts_with("before\n") && text.ends_with("after\n") && !text.contains("old"), "{text}");
     let cells =
         "| 2 cores | 6,000 x realtime | fast 4.00, middle 2.00 | 1500.0 | `melisma bench dataset --device cpu` |";
@@ -36,15 +36,15 @@ fn a_line_has_the_best_peers_the_factor_and_the_command() {
 #[test]
 fn filled_figures_stay_and_wrong_ones_are_replaced() {
     let read = |path: &str| Ok(record(path, 6000.0));
-    let text = fill(&page(), read).unwrap();
-    assert_eq!(fill(&text, read).unwrap(), text);
-    assert_eq!(fill(&text.replacen("6,000", "7,000", 1), read).unwrap(), text);
-    assert_ne!(fill(&text, |path| Ok(record(path, 6001.0))).unwrap(), text);
+    let text = fill(PAGE, &page(), read).unwrap();
+    assert_eq!(fill(PAGE, &text, read).unwrap(), text);
+    assert_eq!(fill(PAGE, &text.replacen("6,000", "7,000", 1), read).unwrap(), text);
+    assert_ne!(fill(PAGE, &text, |path| Ok(record(path, 6001.0))).unwrap(), text);
 }
 
 #[test]
 fn what_is_missing_is_named() {
-    let error = |page: &str, read: fn(&str) -> Result<String>| format!("{:#}", fill(page, read).unwrap_err());
+    let error = |page: &str, read: fn(&str) -> Result<String>| format!("{:#}", fill(PAGE, page, read).unwrap_err());
     let whole: fn(&str) -> Result<String> = |path| Ok(record(path, 1.0));
     assert!(error("no markers", whole).contains("figures of bench/record"));
     assert!(error(&page().replace(END, ""), whole).contains("end of the figures"));
@@ -66,8 +66,8 @@ fn numbers_have_three_digits_and_shares_never_round_up() {
 
 #[test]
 fn every_command_asks_for_a_room_with_a_bench() {
-    for place in LINES.iter().map(|line| &line.place).chain(SHARES.iter().map(|(place, _)| place)) {
-        let room = place.room.split('/').next().unwrap();
-        assert!(super::super::ROOMS.contains(&room) && place.row.starts_with(room), "{}", place.row);
+    for source in LINES.iter().map(|line| &line.source).chain(SHARES.iter().map(|(source, _)| source)) {
+        let room = source.room.split('/').next().unwrap();
+        assert!(super::super::ROOMS.contains(&room) && source.row.starts_with(room), "{}", source.row);
     }
 }

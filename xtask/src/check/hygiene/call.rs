@@ -14,7 +14,7 @@ const BANS: [Ban; 3] = [
     Ban {
         folders: &["crates/melisma/src/", "crates/melisma-kernels/src/"],
         calls: &[concat!("Budget::", "unlimited("), concat!("Budget::", "limited("), concat!("Budget::", "new(")],
-        allowed: "crates/melisma/src/runtime/memory.rs",
+        allowed: "crates/melisma/src/runtime/available.rs",
         advice: "take the caller's budget",
     },
     // A thread that the system refuses is an error, not a panic.

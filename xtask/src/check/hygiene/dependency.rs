@@ -40,7 +40,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// For each crate in the lines with arrows, all crates to its right.
+/// Returns, for each crate in the lines with arrows, all crates to its right.
 fn chains(page: &str) -> Edges<'_> {
     let mut edges = Edges::new();
     for line in page.lines().filter(|line| line.starts_with("melisma") && line.contains(ARROW)) {
@@ -57,14 +57,14 @@ fn chains(page: &str) -> Edges<'_> {
     edges
 }
 
-/// The crates in the sentence about importing kernels.
+/// Returns the crates in the sentence about importing kernels.
 fn importers(page: &str) -> BTreeSet<&str> {
     let before = page.split(KERNELS_SENTENCE).next().filter(|before| before.len() < page.len()).unwrap_or_default();
     let sentence = before.rsplit("Only ").next().unwrap_or_default();
     sentence.split('`').skip(1).step_by(2).collect()
 }
 
-/// The workspace crates under `[dependencies]`.
+/// Returns the workspace crates under `[dependencies]`.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     let names = lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split(['.', ' ', '=']).next());

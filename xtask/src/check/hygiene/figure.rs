@@ -1,24 +1,28 @@
-//! The figures of README.md are those of the records.
+//! The figures of pages are those of the records.
 
 use super::File;
-use crate::bench::figure::{PAGE, fill};
+use crate::bench::figure::{PAGES, fill};
 use anyhow::Context;
 
 pub fn problems(files: &[File]) -> Vec<String> {
     let find = |path: &str| files.iter().find(|file| file.path == path).map(|file| &file.text);
-    let Some(page) = find(PAGE) else { return Vec::new() };
-    match fill(page, |path| find(path).cloned().with_context(|| format!("{path} is not tracked"))) {
-        Ok(filled) => difference(page, &filled).into_iter().collect(),
-        Err(error) => vec![format!("{PAGE}: {error:#}")],
-    }
+    let record = |path: &str| find(path).cloned().with_context(|| format!("{path} is not tracked"));
+    let problem = |page: &str| {
+        let text = find(page)?;
+        match fill(page, text, record) {
+            Ok(filled) => difference(page, text, &filled),
+            Err(error) => Some(format!("{page}: {error:#}")),
+        }
+    };
+    PAGES.into_iter().filter_map(problem).collect()
 }
 
-/// The first line that differs.
-fn difference(page: &str, filled: &str) -> Option<String> {
+/// Returns the first line that differs.
+fn difference(page: &str, text: &str, filled: &str) -> Option<String> {
     let wanted = filled.lines().chain([""]);
-    let mut pairs = (1..).zip(page.lines().chain([""]).zip(wanted));
+    let mut pairs = (1..).zip(text.lines().chain([""]).zip(wanted));
     let (number, _) = pairs.find(|(_, (found, wanted))| found != wanted)?;
-    Some(format!("{PAGE}:{number}: differs from bench/record; `cargo xtask bench --fill` writes the figures"))
+    Some(format!("{page}:{number}: differs from bench/record; `cargo xtask bench --fill` writes the figures"))
 }
 
 #[cfg(test)]
@@ -29,11 +33,11 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// The page and the records of this repository.
+    /// Returns the page and the records of this repository.
     fn real() -> Vec<File> {
         let mut paths = tree::files(&tree::root().join("bench/record")).unwrap();
         paths.retain(|path| path.extension().is_some_and(|suffix| suffix == "json"));
-        paths.insert(0, tree::root().join(PAGE));
+        paths.splice(0..0, PAGES.map(|page| tree::root().join(page)));
         let read = |path: &Path| file(&tree::shown(path), fs::read_to_string(path).unwrap());
         paths.iter().map(|path| read(path)).collect()
     }
@@ -42,18 +46,21 @@ mod tests {
     fn a_wrong_figure_is_found_by_its_line() {
         let mut files = real();
         assert_eq!(problems(&files), [""; 0]);
-        let page = &mut files[0];
-        let (number, line) = (1..).zip(page.text.lines()).find(|(_, line)| line.contains(" x realtime |")).unwrap();
-        let wrong = line.replacen(" x realtime", "1 x realtime", 1);
-        page.text = page.text.replace(line, &wrong);
-        let found = problems(&files);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with(&format!("{PAGE}:{number}: differs from bench/record")), "{found:?}");
+        for (at, cell) in [" x realtime |", " | `melisma bench serve/decode"].into_iter().enumerate() {
+            let right = files[at].text.clone();
+            let (number, line) = (1..).zip(right.lines()).find(|(_, line)| line.contains(cell)).unwrap();
+            files[at].text = right.replace(line, &line.replacen(cell, &format!("1{cell}"), 1));
+            let found = problems(&files);
+            assert_eq!(found.len(), 1, "{found:?}");
+            let expected = format!("{}:{number}: differs from bench/record", PAGES[at]);
+            assert!(found[0].starts_with(&expected), "{found:?}");
+            files[at].text = right;
+        }
     }
 
     #[test]
     fn a_page_without_markers_or_records_is_found() {
-        let found = problems(&[file(PAGE, "# Melisma\n")]);
+        let found = problems(&[file(PAGES[0], "# Melisma\n")]);
         assert!(found[0].contains("lacks the line"), "{found:?}");
         let found = problems(&real()[..1]);
         assert!(found[0].ends_with("is not tracked"), "{found:?}");

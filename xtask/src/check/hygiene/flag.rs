@@ -9,7 +9,7 @@ const OTHERS: [&str; 1] = ["crates/melisma-kernels/src/device/cuda/nvrtc.rs"];
 /// Mentions of the program or a short flag.
 const COMMANDS: [&str; 4] = ["`melisma ", "use -f", "with -f", "`-f`"];
 
-/// The lines outside tests that name flags or commands in a text.
+/// Returns the lines outside tests that name flags or commands in a text.
 pub fn problems(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     let sources = ROOMS.iter().flat_map(|room| rust::production(files, room));

@@ -1,7 +1,7 @@
 //! The paths below `crate::` that a source uses, in `use` trees and elsewhere.
 
-/// The items below the crate's root that `code` uses, such as `optimize::need::Need`, each with its
-/// line.
+/// Returns the items below the crate's root that `code` uses, such as `optimize::need::Need`, each
+/// with its line.
 ///
 /// `depth` is the number of modules around the code: that many `super::` also lead to the root.
 pub fn crate_paths(code: &str, depth: usize) -> Vec<(usize, String)> {

@@ -15,7 +15,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The files outside its crate that the source `path` includes.
+/// Returns the files outside its crate that the source `path` includes.
 fn leaving<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
     let calls = MACROS.iter().flat_map(|name| text.match_indices(name)).map(|(at, name)| &text[at + name.len()..]);
     calls.filter_map(move |call| {
@@ -32,7 +32,7 @@ fn leaving<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = String> + '
 
 const MANIFEST: &str = "CARGO_MANIFEST_DIR";
 
-/// The folder of the crate that `path` belongs to: `crates/NAME`, or one at the top of the repository.
+/// Returns the folder of the crate that `path` belongs to: `crates/NAME`, or one at the top of the repository.
 fn home(path: &str) -> PathBuf {
     let depth = if path.starts_with("crates/") { 2 } else { 1 };
     Path::new(path).components().take(depth).collect()

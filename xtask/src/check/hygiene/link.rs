@@ -25,7 +25,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The numbered lines outside code blocks.
+/// Returns the numbered lines outside code blocks.
 fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     file.lines().filter(move |(_, line)| {
@@ -35,12 +35,12 @@ fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// The files of `src="file"` and `srcset="file"` in a line of HTML.
+/// Returns the files of `src="file"` and `srcset="file"` in a line of HTML.
 fn pictures(line: &str) -> impl Iterator<Item = &str> {
     let starts = [" src=\"", " srcset=\""].into_iter().filter(|_| line.trim_start().starts_with('<'));
     starts.flat_map(|start| line.split(start).skip(1)).filter_map(|rest| rest.split('"').next())
@@ -72,7 +72,7 @@ fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
     heading.is_empty() || headings(page).any(|found| found == heading)
 }
 
-/// The anchors of a page's headings, as GitHub generates them.
+/// Returns the anchors of a page's headings, as GitHub generates them.
 fn headings(page: &File) -> impl Iterator<Item = String> {
     prose(page).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let title = line.trim_start_matches('#').trim().to_lowercase();

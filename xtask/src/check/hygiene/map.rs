@@ -13,14 +13,15 @@ pub fn problems(files: &[File]) -> Vec<String> {
     unnamed.chain(absent).collect()
 }
 
-/// `crates/CRATE/src/FOLDER` of a file below it.
+/// Returns `crates/CRATE/src/FOLDER` of a file below it.
 fn folder(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let ["crates", name, "src", folder, _, ..] = parts[..] else { return None };
     Some(format!("crates/{name}/src/{folder}"))
 }
 
-/// The folders of the first code block: `src/NAME/` or `src/{NAME,NAME}/`, indented below `CRATE/`.
+/// Returns the folders of the first code block: `src/NAME/` or `src/{NAME,NAME}/`, indented below
+/// `CRATE/`.
 fn named(page: &str) -> BTreeSet<String> {
     let block = page.split("```").nth(1).unwrap_or_default();
     let mut found = BTreeSet::new();

@@ -22,12 +22,12 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The names in backticks.
+/// Returns the names in backticks.
 fn names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Whether `place` is a tracked file or a folder of some.
+/// Returns whether `place` is a tracked file or a folder of some.
 fn is_file(place: &str, files: &[File]) -> bool {
     let places = [Path::new(place).to_path_buf(), Path::new("crates").join(place)];
     let is_at = |file: &File| places.iter().any(|place| Path::new(&file.path).starts_with(place));
@@ -46,7 +46,7 @@ mod tests {
     use super::super::file;
     use super::*;
 
-    fn found(row: &str) -> Vec<String> {
+    fn problems_in(row: &str) -> Vec<String> {
         let tests = file("crates/a/src/room/tests.rs", "#[test]\nfn holds() {}\n");
         problems(&[file(PAGE, row), tests, file("crates/b/tests/test_b.py", "    def test_b(self):\n")])
     }
@@ -59,7 +59,7 @@ mod tests {
             "| x | `crates/a/src/room/tests.rs`, `b/tests` | `room::holds`, `test_b::test_b` | `claim` |",
             "text with `no/file`",
         ] {
-            assert_eq!(found(row), [""; 0], "{row}");
+            assert_eq!(problems_in(row), [""; 0], "{row}");
         }
     }
 
@@ -67,10 +67,10 @@ mod tests {
     fn files_and_tests_that_are_gone_are_named() {
         let gone = |kind: &str, name: &str| [format!("{PAGE}:1: the {kind} `{name}` does not exist")];
         for place in ["a/src/roo", "src/room", "room/tests.rs", ""] {
-            assert_eq!(found(&format!("| x | `{place}` | |")), gone("file", place));
+            assert_eq!(problems_in(&format!("| x | `{place}` | |")), gone("file", place));
         }
         for test in ["holds", "room::hold", "rooms::holds", "room::test_b", ""] {
-            assert_eq!(found(&format!("| x | | `{test}` |")), gone("test", test));
+            assert_eq!(problems_in(&format!("| x | | `{test}` |")), gone("test", test));
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The room of a source, the first folder or file below `src`.
+/// Returns the room of a source, the first folder or file below `src`.
 fn room(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(SOURCES)?;
     let name = rest.split('/').next()?;
@@ -48,7 +48,7 @@ fn room(path: &str) -> Option<&str> {
     (name != "lib").then_some(name)
 }
 
-/// The number of modules around the code of a source.
+/// Returns the number of modules around the code of a source.
 fn depth(path: &str) -> usize {
     let module = path.strip_prefix(SOURCES).unwrap_or(path).trim_end_matches(".rs");
     module.trim_end_matches("/mod").split('/').count()
@@ -58,7 +58,7 @@ fn covers(allowed: &str, path: &str) -> bool {
     path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The rows of `| room | may use |`: the paths in backticks for each room.
+/// Returns the rows of `| room | may use |`: the paths in backticks for each room.
 fn table(page: &str) -> BTreeMap<String, Vec<String>> {
     let rows = page.lines().skip_while(|line| !line.starts_with("| room | may use |")).skip(2);
     let quoted = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };

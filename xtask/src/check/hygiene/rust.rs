@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 const TEST: &str = "#[cfg(test)]";
 
-/// `text` with comments and `#[cfg(test)]` items blanked; line numbers stay the same.
+/// Returns `text` with comments and `#[cfg(test)]` items blanked; line numbers stay the same.
 pub fn code(text: &str) -> String {
     let mut found = String::new();
     let mut skipped: Option<Skip> = None;
@@ -47,15 +47,15 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The part of `line` before `//`, unless the `//` is inside a string.
+/// Returns the part of `line` before `//`, unless the `//` is inside a string.
 fn without_comment(line: &str) -> &str {
     let in_string = |at: usize| line[..at].replace("\\\"", "").matches('"').count() % 2 == 1;
     let comment = line.match_indices("//").map(|(at, _)| at).find(|at| !in_string(*at));
     comment.map_or(line, |at| &line[..at])
 }
 
-/// The sources below `folder` that are not test code: neither named as tests nor modules under
-/// `#[cfg(test)]`.
+/// Returns the sources below `folder` that are not test code: neither named as tests nor modules
+/// under `#[cfg(test)]`.
 pub fn production<'a>(files: &'a [File], folder: &str) -> Vec<&'a File> {
     let tests = test_modules(files);
     let below =
@@ -67,7 +67,7 @@ pub fn production<'a>(files: &'a [File], folder: &str) -> Vec<&'a File> {
     files.iter().filter(inside).collect()
 }
 
-/// The paths, without `.rs`, of modules declared as `#[cfg(test)] mod name;`.
+/// Returns the paths, without `.rs`, of modules declared as `#[cfg(test)] mod name;`.
 fn test_modules(files: &[File]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in files.iter().filter(|file| file.has_suffix(&["rs"])) {
@@ -86,7 +86,7 @@ fn test_modules(files: &[File]) -> BTreeSet<String> {
     found
 }
 
-/// The name in `mod name;`, with any visibility.
+/// Returns the name in `mod name;`, with any visibility.
 fn declared(line: &str) -> Option<&str> {
     let (before, name) = line.strip_suffix(';')?.split_once("mod ")?;
     (before.is_empty() || before.starts_with("pub")).then_some(name)

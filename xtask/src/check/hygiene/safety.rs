@@ -21,7 +21,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Whether an unsafe function begins in this line.
+/// Returns whether an unsafe function begins in this line.
 fn is_unsafe_fn(line: &str) -> bool {
     let Some((before, after)) = line.split_once("unsafe ") else { return false };
     let before = before.trim();
@@ -30,15 +30,15 @@ fn is_unsafe_fn(line: &str) -> bool {
     head && after.strip_prefix("fn ").is_some_and(|name| !name.starts_with('('))
 }
 
-/// Whether the comments and attributes directly above contain a `# Safety`.
+/// Returns whether the comments and attributes directly above contain a `# Safety`.
 fn is_documented(above: &[&str]) -> bool {
     let head = |line: &&&str| ["///", "//", "#[", "#!["].iter().any(|start| line.trim_start().starts_with(start));
     above.iter().rev().take_while(head).any(|line| line.contains("# Safety"))
 }
 
-/// Whether a trait documents the obligations for the function in the last line: the function
-/// belongs to `impl Trait for Type` or to a trait with its own `# Safety`, or a macro pastes its
-/// name.
+/// Returns whether a trait documents the obligations for the function in the last line: the
+/// function belongs to `impl Trait for Type` or to a trait with its own `# Safety`, or a macro
+/// pastes its name.
 fn is_of_a_trait(lines: &[&str]) -> bool {
     let Some((last, above)) = lines.split_last() else { return false };
     if last.contains("fn $") {

@@ -33,7 +33,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Whether `line` contains `text`; an absolute path must not be the middle of another path.
+/// Returns whether `line` contains `text`; an absolute path must not be the middle of another path.
 fn contains(line: &str, text: &str) -> bool {
     let inside = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "._-*}".contains(c));
     line.match_indices(text).any(|(at, _)| !text.starts_with('/') || !inside(&line[..at]))

@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result, bail};
 
-/// Whether the licences that `allowed` accepts suffice to use the work.
+/// Returns whether the licences that `allowed` accepts suffice to use the work.
 ///
 /// `allowed` sees identifiers, and exceptions in the form `Apache-2.0 WITH LLVM-exception`.
 ///

@@ -20,7 +20,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The excess over the budget, in words.
+    /// Returns the excess over the budget, in words.
     pub fn exceeded_by(&self, usage: &Usage) -> Option<String> {
         let Budget { registers, spill } = self;
         if usage.registers > *registers {
@@ -30,7 +30,7 @@ impl Budget {
     }
 }
 
-/// The budget of `kernel` (a symbol, perhaps mangled) in the text of its `.cu` file.
+/// Returns the budget of `kernel` (a symbol, perhaps mangled) in the text of its `.cu` file.
 ///
 /// # Errors
 /// The budget is missing or cannot be parsed.
@@ -42,7 +42,8 @@ pub fn find(text: &str, kernel: &str) -> Result<Budget> {
     by_paragraph(text, name)?.with_context(|| format!("no `// budget: N registers, N spill` line above {name}"))
 }
 
-/// `_Z4tmplILi3EEvPf` is `tmpl` in the source; names of `extern "C"` kernels are not mangled.
+/// Returns the name in the source: `_Z4tmplILi3EEvPf` is `tmpl` in the source; names of `extern "C"` kernels are not
+/// mangled.
 fn source_name(symbol: &str) -> &str {
     let Some(rest) = symbol.strip_prefix("_Z") else { return symbol };
     let digits = rest.chars().take_while(char::is_ascii_digit).count();
@@ -92,7 +93,7 @@ fn parse(limits: &str) -> Result<Budget> {
     }
 }
 
-/// Whether `line` contains `name` as a whole word.
+/// Returns whether `line` contains `name` as a whole word.
 fn mentions(line: &str, name: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).any(|(at, _)| !line[..at].ends_with(word) && !line[at + name.len()..].starts_with(word))

@@ -19,7 +19,7 @@ pub struct Usage {
     pub spill: u32,
 }
 
-/// One entry per kernel, in log order.
+/// Returns one entry per kernel, in log order.
 pub fn usages(log: &str) -> Vec<Usage> {
     let mut found: Vec<Usage> = Vec::new();
     for line in log.lines() {
@@ -39,7 +39,7 @@ pub fn usages(log: &str) -> Vec<Usage> {
     found
 }
 
-/// The lines with warnings.
+/// Returns the lines with warnings.
 pub fn warnings(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter(|line| line.contains("warning"))
 }

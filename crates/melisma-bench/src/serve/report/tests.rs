@@ -1,22 +1,23 @@
 use std::time::Instant;
 
-use super::super::Place;
-use super::super::block::Block;
-use super::super::script::Split;
-use super::super::subject::Subject;
-use super::*;
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 
+use super::super::BenchContext;
+use super::super::block::Block;
+use super::super::script::Split;
+use super::super::subject::Subject;
+use super::*;
+
 fn script() -> Script {
     let device = Device::cpu().unwrap();
     let memory = MemoryTracker::new(Budget::unlimited());
-    let place = Place { device: &device, memory: &memory };
-    Script::new(&Subject::builtin().unwrap(), place, Split::Token, Duration::from_secs(1)).unwrap()
+    let context = BenchContext { device: &device, memory: &memory };
+    Script::new(&Subject::builtin().unwrap(), context, Split::Token, Duration::from_secs(1)).unwrap()
 }
 
-/// A block as the server writes it.
+/// Returns a block as the server writes it.
 fn block(at: Instant, position: u64, n_samples: u32, flags: u32) -> Block {
     let head = [&position.to_le_bytes()[..], &n_samples.to_le_bytes(), &flags.to_le_bytes()].concat();
     Block::read(at, &head).unwrap()

@@ -2,35 +2,38 @@
 
 use std::sync::Arc;
 
-use super::super::of_times;
-use super::Bench;
-use crate::dataset::corpus::Corpus;
-use crate::forecast::id;
-use crate::{Place, Row};
 use melisma::Existing;
 use melisma::audio::{Channel, Clip, wav};
 use melisma::dataset::{Request, Tokens};
 use melisma::runtime::device::Device;
 use melisma::{Context, Result};
 
+use super::super::of_times;
+use super::Bench;
+use crate::dataset::corpus::{Corpus, Disk};
+use crate::forecast::id;
+use crate::{BenchContext, Row};
+
 const FILES: usize = 8;
 const FILES_CUDA: usize = 2000;
 const RUNS: usize = 3;
 
-/// The rate of the whole build; its ceiling is `engine_rate`, that of the engine alone.
-pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Result<Row> {
-    let is_gpu = matches!(place.device, Device::Cuda(_));
-    let n_files = if is_gpu { FILES_CUDA } else { FILES };
+/// Measures the rate of the whole build; its ceiling is `engine_rate`, that of the engine alone.
+pub(super) fn row(bench: &Bench<'_>, context: BenchContext<'_>, engine_rate: f64) -> Result<Row> {
+    let (n_files, disk) = match context.device {
+        Device::Cpu(_) => (FILES, Disk::Temporary),
+        Device::Cuda(_) => (FILES_CUDA, Disk::Shared),
+    };
     let clip = Clip::mono(bench.shape.config.sampling_rate, bench.samples.clone());
     let content = wav::encode(&clip, wav::SampleFormat::S16)?;
-    let corpus = Corpus::of(n_files, is_gpu, |_| &content)?;
+    let corpus = Corpus::of(n_files, disk, |_| &content)?;
     let output = corpus.folder().join("tokens.safetensors");
     let mut times = Vec::new();
-    let context = Context::on(place.device.clone(), place.memory.clone())?;
+    let exec = Context::on(context.device.clone(), context.memory.clone())?;
     // The first run warms the page cache.
     for _ in 0..=RUNS {
         let tokens = Tokens::new(Arc::clone(&bench.model)).with_channel(Channel::default());
-        let request = Request::new_in(&context, &corpus.inputs, &output, tokens);
+        let request = Request::new_in(&exec, &corpus.inputs, &output, tokens);
         let outcome = request.with_existing(Existing::Replace).with_stop_on_failure(true).build()?;
         times.push(outcome.scan_seconds + outcome.wall_seconds);
     }

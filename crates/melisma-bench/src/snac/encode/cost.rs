@@ -1,18 +1,18 @@
 //! The multiply-adds of encoding, and the rate at which the machine could do them.
 
+use melisma::Result;
+use melisma::snac::Config;
 use melisma_kernels::device::ceiling;
 use melisma_kernels::matmul::{self, Matmul};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::super::of_times;
 use crate::{Plan, measure};
-use melisma::Result;
-use melisma::snac::Config;
 
 /// Rows and columns of the product that measures a GPU.
 const PRODUCT: usize = 4096;
 
-/// Multiply-adds of all products and convolutions per latent.
+/// Counts multiply-adds of all products and convolutions per latent.
 pub(super) fn per_latent(config: &Config) -> f64 {
     let (mut dim, mut steps) = (config.encoder_dim, config.hop_len());
     let mut sum = 7 * dim * steps;
@@ -30,14 +30,14 @@ pub(super) fn per_latent(config: &Config) -> f64 {
     sum as f64 + config.vq_strides.iter().map(|&stride| level as f64 / stride as f64).sum::<f64>()
 }
 
-/// The multiple of real time at which `device` would encode if it did nothing but multiply and add at its measured peak
-/// in FP32.
+/// Returns the multiple of real time at which `device` would encode if it did nothing but multiply and add at its
+/// measured peak in FP32.
 pub(super) fn realtime(config: &Config, device: &Device) -> Result<f64> {
     let latents_per_second = f64::from(config.sampling_rate) / config.hop_len() as f64;
     Ok(peak(device)? / (2.0 * per_latent(config) * latents_per_second))
 }
 
-/// Operations per second: of registers on a CPU, of a large product on a GPU.
+/// Measures operations per second: of registers on a CPU, of a large product on a GPU.
 fn peak(device: &Device) -> Result<f64> {
     if let Device::Cpu(cpu) = device {
         let peaks = (0..5).map(|_| ceiling::flops(cpu.isa)).collect();

@@ -43,7 +43,7 @@ pub struct CachedKernel {
     pub is_whole: bool,
 }
 
-/// The cached kernels by name, each read and checked.
+/// Returns the cached kernels by name, each read and checked.
 pub fn cached() -> Vec<CachedKernel> {
     let entries = directory().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
     let mut kernels: Vec<CachedKernel> = entries
@@ -77,8 +77,8 @@ pub fn set_directory(root: PathBuf) {
     let _ = ROOT.set(root);
 }
 
-/// `kernels` below the root of [`set_directory`], else in `MELISMA_CACHE_DIR`, else in `melisma` in
-/// the user's cache folder.
+/// Returns `kernels` below the root of [`set_directory`], else in `MELISMA_CACHE_DIR`, else in
+/// `melisma` in the user's cache folder.
 fn directory() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let root = ROOT
@@ -98,7 +98,7 @@ pub(super) struct Target<'a> {
     pub(super) driver_version: i32,
 }
 
-/// Machine code of `source`, from the cache or compiled now.
+/// Returns the machine code of `source`, from the cache or compiled now.
 pub(super) fn machine_code(source: Source, target: Target<'_>) -> Result<Vec<u8>> {
     machine_code_in(directory(), source, target)
 }

@@ -70,33 +70,33 @@ impl Cuda {
         Ok(cuda)
     }
 
-    /// Its index, from 0.
+    /// Returns its index, from 0.
     pub fn ordinal(&self) -> usize {
         self.0.ordinal
     }
 
-    /// Its product name.
+    /// Returns its product name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its compute capability, 90 for 9.0.
+    /// Returns its compute capability, 90 for 9.0.
     pub fn architecture(&self) -> u32 {
         self.0.architecture
     }
 
-    /// The number of multiprocessors.
+    /// Returns the number of multiprocessors.
     pub fn n_processors(&self) -> u32 {
         self.0.n_processors
     }
 
-    /// Whether it shares the host's memory, as on Jetson boards.
+    /// Returns whether it shares the host's memory, as on Jetson boards.
     pub fn shares_memory(&self) -> bool {
         let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_INTEGRATED;
         self.0.attribute(attribute).is_ok_and(|value| value != 0)
     }
 
-    /// Its place on the bus, as `00000000:1B:00.0`.
+    /// Returns its place on the bus, as `00000000:1B:00.0`.
     pub(super) fn bus_place(&self) -> Option<String> {
         use sys::CUdevice_attribute_enum as Attribute;
         let domain = self.0.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID).ok()?;
@@ -105,7 +105,7 @@ impl Cuda {
         Some(format!("{domain:08X}:{bus:02X}:{device:02X}.0"))
     }
 
-    /// Free and total bytes of its memory, as reported by the driver.
+    /// Returns the free and total bytes of its memory, as reported by the driver.
     ///
     /// # Errors
     /// The device failed.
@@ -125,7 +125,7 @@ impl Cuda {
         unsafe { driver::ctx::set_current(self.0.context) }.map_err(|error| failed("set the context", error))
     }
 
-    /// The kernel `name` of `source`, compiled at first use.
+    /// Returns the kernel `name` of `source`, compiled at first use.
     pub(crate) fn function(&self, source: Source, name: &str) -> Result<Function> {
         let mut modules = self.0.modules.lock();
         let known = modules.iter().find(|(known, _)| *known == source.name).map(|(_, module)| module.clone());
@@ -143,7 +143,7 @@ impl Cuda {
         module.function(name)
     }
 
-    /// The matrix library's handle, made at first use.
+    /// Returns the matrix library's handle, made at first use.
     pub(crate) fn cublaslt(&self) -> Result<&CublasLt> {
         if self.0.cublaslt.get().is_none() {
             self.bind()?;

@@ -31,7 +31,7 @@ impl Drop for CublasLt {
     }
 }
 
-/// The error for a failed library call that should have done `what`.
+/// Returns the error for a failed library call that should have done `what`.
 pub(crate) fn cublaslt_failed(what: &str, error: lt::CublasError) -> Error {
     let kind = match error.0 {
         sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => ErrorKind::Memory,

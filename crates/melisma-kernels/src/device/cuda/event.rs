@@ -34,7 +34,7 @@ impl Event {
         Self(Point::Host(Instant::now()))
     }
 
-    /// An event that is not recorded yet.
+    /// Creates an event that is not recorded yet.
     pub(super) fn new(cuda: &Cuda) -> Result<Self> {
         cuda.bind()?;
         let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
@@ -60,7 +60,7 @@ impl Event {
         unsafe { driver::event::synchronize(handle.event) }.map_err(|error| failed("wait for an event", error))
     }
 
-    /// The time from `earlier` to this event, once both have happened.
+    /// Returns the time from `earlier` to this event, once both have happened.
     ///
     /// # Errors
     /// The events belong to different devices, or have not happened.

@@ -53,7 +53,7 @@ impl Library {
         }
     }
 
-    /// Libraries that it opens by bare name, and that must be loaded first.
+    /// Returns the libraries that it opens by bare name, and that must be loaded first.
     fn companions(self, directory: &Path) -> Vec<PathBuf> {
         let prefix = match self {
             Self::Nvrtc => "libnvrtc-builtins.so",
@@ -126,7 +126,7 @@ fn toolkit_directories(root: PathBuf) -> Vec<PathBuf> {
     ["", "lib64", "lib", "targets/x86_64-linux/lib", "targets/aarch64-linux/lib"].map(|part| root.join(part)).to_vec()
 }
 
-/// `nvidia/*/lib` of the packages visible to the first `python3` on the path.
+/// Returns `nvidia/*/lib` of the packages visible to the first `python3` on the path.
 fn python_directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(python) = std::env::split_paths(&path).map(|entry| entry.join("python3")).find(|python| python.is_file())

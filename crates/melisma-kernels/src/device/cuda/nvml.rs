@@ -68,7 +68,7 @@ fn calls() -> Option<&'static Calls> {
 }
 
 impl Cuda {
-    /// How much of it is in use; `None` if neither NVML nor the driver answers, as for a GPU that was lost.
+    /// Returns how much of it is in use; `None` if neither NVML nor the driver answers, as for a GPU that was lost.
     pub fn usage(&self) -> Option<GpuUsage> {
         let asked = calls().zip(calls().and_then(|calls| self.handle(calls)));
         let Some((calls, handle)) = asked else {
@@ -103,7 +103,7 @@ impl Cuda {
         })
     }
 
-    /// NVML numbers GPUs in another order than CUDA, so it is asked by the place on the bus.
+    /// Asks NVML by the place on the bus, because it numbers GPUs in another order than CUDA.
     fn handle(&self, calls: &Calls) -> Option<Handle> {
         let place = CString::new(self.bus_place()?).ok()?;
         let mut handle = ptr::null_mut();

@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// Contraction is off, so a multiply-add is fused only where the kernel asks for it.
 pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
 
-/// The compiler's version, major and minor.
+/// Returns the compiler's version, major and minor.
 ///
 /// # Errors
 /// NVRTC is missing.
@@ -29,7 +29,7 @@ pub(super) fn version() -> Result<(i32, i32)> {
     Ok((major, minor))
 }
 
-/// Machine code of `source` for `architecture` (90 for sm_90).
+/// Returns the machine code of `source` for `architecture` (90 for sm_90).
 ///
 /// # Errors
 /// NVRTC is missing, or the source does not compile; the message carries the compiler's log.
@@ -123,7 +123,7 @@ fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Device, format!("NVRTC could not {what}: {reason}")))
 }
 
-/// Our own texts contain no null bytes; a text with one would be cut there.
+/// Returns `text` for C. Our own texts contain no null bytes; a text with one would be cut there.
 fn c_string(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
 }

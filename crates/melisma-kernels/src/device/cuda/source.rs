@@ -1,6 +1,6 @@
 //! CUDA C++ sources, compiled at run time.
 
-/// The text of a `.cu` file; its name is the kernel's directory.
+/// The text of a `.cu` file; its name is the kernel's directory, after that of its folder if two would be the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) name: &'static str,

@@ -59,7 +59,7 @@ impl Timeline {
         DETAIL.store(1 + detail as u8, Relaxed);
     }
 
-    /// The runs since the last call. Waits for work in flight.
+    /// Returns the runs since the last call. Waits for work in flight.
     pub fn take() -> Self {
         // No lock is held while timers are dropped: the last owner of a timer adds its spans to
         // `READ`.
@@ -142,17 +142,17 @@ impl Timer {
         Ok(())
     }
 
-    /// Whether any timing is requested.
+    /// Returns whether any timing is requested.
     pub(crate) fn may_time(&self) -> bool {
         self.is_on.load(Relaxed) || Timeline::is_on()
     }
 
-    /// Whether work is timed; starts the clock if all queues are timed.
+    /// Returns whether work is timed; starts the clock if all queues are timed.
     pub(crate) fn is_on(self: &Arc<Self>, stream: &Stream) -> bool {
         self.is_on.load(Relaxed) || (Timeline::is_on() && self.start(stream).is_ok())
     }
 
-    /// The runs timed since the last call; the timeline gets them too.
+    /// Returns the runs timed since the last call; the timeline gets them too.
     pub(crate) fn spans(&self) -> Result<Vec<DeviceSpan>> {
         let spans: Vec<_> = self.clock.lock().as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
         if Timeline::is_on() {

@@ -15,13 +15,13 @@ pub(super) struct Prepared {
     rotation: Vec<[f32; 2]>,
 }
 
-/// Floats of keys with values, and of queries with inputs, that a step joins.
+/// Returns the numbers of floats of keys with values, and of queries with inputs, that a step joins.
 fn lens(n_channels: usize, window: usize, n_latents: usize) -> [usize; 2] {
     let width = 2 * n_channels;
     [(2 * (window - 1) + n_latents) * width, (window - 1 + n_latents) * width]
 }
 
-/// Floats of scratch that all threads share.
+/// Returns the number of floats of scratch that all threads share.
 pub(crate) fn scratch_len(n_channels: usize, window: usize, n_latents: usize) -> usize {
     lens(n_channels, window, n_latents).iter().sum::<usize>() + window
 }
@@ -102,7 +102,7 @@ struct StreamPass<'a> {
     kv: &'a [f32],
 }
 
-/// Output row `t`.
+/// Computes output row `t`.
 #[inline(always)]
 fn attend(seen: &StreamPass<'_>, t: usize, scores: &mut [f32], mixed: &mut [f32]) {
     let Attention { n_channels, head_dim, window, timeline } = seen.layer.attention;

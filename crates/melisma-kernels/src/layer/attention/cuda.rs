@@ -4,7 +4,7 @@ use super::{Attention, Pass};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{MemoryArgument, STEP, StepArgument, TimelineArgument};
 use crate::layer::step::{Arena, Step};
-use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Error, Result, Tensor};
 
 const SOURCE: Source = Source { name: "attention", text: include_str!("attention.cu"), headers: &[DEVICE, STEP] };
@@ -55,13 +55,13 @@ impl Prepared {
         })
     }
 
-    /// Rows and channels of both memories, keys first.
+    /// Returns the rows and channels of both memories, keys first.
     fn memories(&self) -> [[usize; 2]; 2] {
         let (past, width) = (self.attention.window - 1, 2 * self.attention.n_channels);
         [[2 * past, width], [past, width]]
     }
 
-    /// Floats of state per slot.
+    /// Returns the number of floats of state per slot.
     pub(super) fn state_len(&self) -> usize {
         self.memories().into_iter().map(MemoryArgument::state_len).sum()
     }
@@ -97,7 +97,7 @@ impl Prepared {
             shared_bytes: (WARPS * (head_dim + window) * size_of::<f32>()) as u32,
         };
         let remembered = n_rows * 3 * (window - 1) * 2 * n_channels;
-        let remember = Launch { grid: (blocks(queue, remembered), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
+        let remember = Launch::shared(queue, remembered);
         // SAFETY: the plan checked views and arena against the step; shared memory is as large as
         // the kernel needs.
         unsafe {

@@ -59,7 +59,7 @@ pub struct Plan {
 }
 
 impl Attention {
-    /// cos φ and sin φ for every position of a window and every i, `[W, D/2]`.
+    /// Returns cos φ and sin φ for every position of a window and every i, `[W, D/2]`.
     pub fn rotation(&self) -> Vec<[f32; 2]> {
         let half = self.head_dim / 2;
         let angle = |position: usize, index: usize| {
@@ -94,12 +94,12 @@ impl Attention {
 }
 
 impl Plan {
-    /// Floats of state per slot.
+    /// Returns the number of floats of state per slot.
     pub fn state_len(&self) -> usize {
         self.state_len
     }
 
-    /// One step.
+    /// Runs one step.
     ///
     /// # Errors
     /// A view's length or place does not match the step, or the device fails.

@@ -2,7 +2,7 @@
 
 use super::Attention;
 
-/// mixed `[N, C]` of qkv `[N, 3 C]`.
+/// Returns mixed `[N, C]` of qkv `[N, 3 C]`.
 pub(super) fn attention(layer: &Attention, qkv: &[f32]) -> Vec<f64> {
     let Attention { n_channels, head_dim, window, .. } = *layer;
     let (half, len) = (head_dim / 2, qkv.len() / (3 * n_channels));

@@ -6,6 +6,7 @@ use crate::device::isa::dispatch;
 use crate::layer::history::History;
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::step::Step;
+use crate::layer::transposed;
 use crate::queue::CpuQueue;
 
 #[derive(Debug)]
@@ -17,9 +18,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(layer: &Depthwise<'_>) -> Self {
-        let (n_channels, n_taps) = (layer.n_channels, layer.n_taps);
-        let taps = (0..n_taps).flat_map(|k| (0..n_channels).map(move |c| layer.weight[c * n_taps + k])).collect();
-        Self { taps, bias: layer.bias.to_vec() }
+        Self { taps: transposed(layer.weight, layer.n_taps), bias: layer.bias.to_vec() }
     }
 }
 

@@ -4,7 +4,8 @@ use super::Depthwise;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{LayerArgument, STEP, n_columns};
 use crate::layer::plan::{CudaLayer, CudaPass};
-use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
+use crate::layer::transposed;
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCE: Source = Source { name: "depthwise", text: include_str!("depthwise.cu"), headers: &[DEVICE, STEP] };
@@ -36,9 +37,7 @@ impl Prepared {
     pub(super) fn new(layer: &Depthwise<'_>, cuda: &Cuda, budget: &Budget) -> Result<Self> {
         let (n_channels, n_taps) = (layer.n_channels, layer.n_taps);
         let upload = Upload::new(cuda, budget)?;
-        let taps: Vec<f32> =
-            (0..n_taps).flat_map(|k| (0..n_channels).map(move |c| layer.weight[c * n_taps + k])).collect();
-        let (taps, bias) = (upload.slice(&taps)?, upload.slice(layer.bias)?);
+        let (taps, bias) = (upload.slice(&transposed(layer.weight, n_taps))?, upload.slice(layer.bias)?);
         Ok(Self { n_channels, n_taps, taps, bias, function: cuda.function(SOURCE, "depthwise_f32")? })
     }
 }
@@ -56,7 +55,7 @@ impl CudaLayer for Prepared {
             n_channels: self.n_channels as u32,
             n_taps: self.n_taps as u32,
         };
-        let launch = Launch { grid: (blocks(queue, y.len), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
+        let launch = Launch::shared(queue, y.len);
         // SAFETY: the plan checked views and arena against the step; the weights belong to this layer.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }

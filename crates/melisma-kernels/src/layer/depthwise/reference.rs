@@ -2,7 +2,7 @@
 
 use super::Depthwise;
 
-/// y `[N, C]` of x `[N, C]`.
+/// Computes y `[N, C]` of x `[N, C]`.
 pub(super) fn depthwise(layer: &Depthwise<'_>, x: &[f32]) -> Vec<f64> {
     let (n_channels, n_taps) = (layer.n_channels, layer.n_taps);
     let len = x.len() / n_channels;

@@ -71,8 +71,8 @@ impl Downsample<'_> {
     }
 }
 
-/// Inputs that the layer remembers: output j of a step then sees the rows j·s .. j·s + 2s of memory
-/// and step joined.
+/// Returns the number of inputs that the layer remembers: output j of a step then sees the rows j·s
+/// .. j·s + 2s of memory and step joined.
 pub(crate) fn n_past(from: Timeline, stride: usize) -> usize {
     from.downsampled(stride).lag * stride + stride.div_ceil(2) - from.lag
 }

@@ -4,6 +4,7 @@
 use super::Embed;
 use crate::device::isa::dispatch;
 use crate::layer::step::Step;
+use crate::layer::transposed;
 use crate::queue::CpuQueue;
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Prepared {
             stride: level.stride,
             places: level.places.to_vec(),
             codebook: level.codebook.to_vec(),
-            weight: (0..dim).flat_map(|d| (0..n_channels).map(move |c| level.weight[c * dim + d])).collect(),
+            weight: transposed(level.weight, dim),
             bias: level.bias.to_vec(),
         };
         let levels = layer.levels.iter().map(level).collect();

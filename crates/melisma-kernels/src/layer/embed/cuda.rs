@@ -4,8 +4,9 @@ use super::Embed;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{STEP, StepArgument};
 use crate::layer::step::Step;
+use crate::layer::transposed;
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCE: Source = Source { name: "embed", text: include_str!("embed.cu"), headers: &[DEVICE, STEP] };
@@ -48,7 +49,7 @@ impl Prepared {
             let codebook = floats.len();
             floats.extend_from_slice(level.codebook);
             let weight = floats.len();
-            floats.extend((0..dim).flat_map(|d| (0..n_channels).map(move |c| level.weight[c * dim + d])));
+            floats.extend(transposed(level.weight, dim));
             let words = [level.stride, level.codebook.len() / dim, places.len(), codebook, weight, floats.len()];
             levels.extend(words.map(|word| word as i64));
             floats.extend_from_slice(level.bias);
@@ -91,7 +92,7 @@ impl Prepared {
             frame_latents: self.frame_latents as u32,
             frame_codes: self.frame_codes as u32,
         };
-        let launch = Launch { grid: (blocks(queue, y.len), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
+        let launch = Launch::shared(queue, y.len);
         // SAFETY: the plan checked codes and y against the step; codes outside a codebook are clamped.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }

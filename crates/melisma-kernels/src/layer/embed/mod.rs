@@ -68,7 +68,7 @@ pub struct Plan {
 }
 
 impl Embed<'_> {
-    /// S.
+    /// Returns S.
     pub fn frame_codes(&self) -> usize {
         self.levels.iter().map(|level| level.places.len()).sum()
     }
@@ -103,7 +103,7 @@ impl Embed<'_> {
 }
 
 impl Plan {
-    /// One step of whole frames: codes `[B, T / L, S]`, y `[B, T, C]`.
+    /// Runs one step of whole frames: codes `[B, T / L, S]`, y `[B, T, C]`.
     ///
     /// # Errors
     /// T is not a multiple of L, a view's length or place does not match the step, or the device

@@ -2,7 +2,7 @@
 
 use super::Embed;
 
-/// y `[N, C]` of codes `[N / L, S]`.
+/// Computes y `[N, C]` of codes `[N / L, S]`.
 pub(super) fn embed(layer: &Embed<'_>, codes: &[i32]) -> Vec<f64> {
     let mut y = Vec::new();
     for frame in codes.chunks(layer.frame_codes()) {

@@ -4,6 +4,7 @@ use super::{Entry, TAPS};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{LayerArgument, STEP};
 use crate::layer::plan::{CudaLayer, CudaPass};
+use crate::layer::transposed;
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -32,11 +33,10 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(layer: &Entry<'_>, cuda: &Cuda, budget: &Budget) -> Result<Self> {
-        let n = layer.n_channels;
         let mut weights = layer.bias.to_vec();
-        weights.extend((0..TAPS).flat_map(|k| (0..n).map(move |c| layer.weight[c * TAPS + k])));
+        weights.extend(transposed(layer.weight, TAPS));
         let weights = Upload::new(cuda, budget)?.slice(&weights)?;
-        Ok(Self { n_channels: n, weights, function: cuda.function(SOURCE, "entry_f32")? })
+        Ok(Self { n_channels: layer.n_channels, weights, function: cuda.function(SOURCE, "entry_f32")? })
     }
 }
 
@@ -50,9 +50,7 @@ impl CudaLayer for Prepared {
             y_dev: y.address_dev,
             n_channels: self.n_channels as u32,
         };
-        let tiles = (step.n_latents * timeline.rate).div_ceil(OUTPUTS).max(1);
-        let grid = (tiles as u32, step.rows.len().min(65_535) as u32, 1);
-        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
+        let launch = Launch::per_row((step.n_latents * timeline.rate).div_ceil(OUTPUTS), step.rows.len());
         // SAFETY: the plan checked views and arena against the step; the weights belong to this layer.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }

@@ -2,7 +2,7 @@
 
 use super::{Entry, TAPS};
 
-/// y `[N, C]` of x `[N]`.
+/// Computes y `[N, C]` of x `[N]`.
 pub(super) fn entry(layer: &Entry<'_>, x: &[f32]) -> Vec<f64> {
     let mut y = Vec::new();
     for t in 0..x.len() {

@@ -17,7 +17,7 @@ suite!(
     refusals
 );
 
-/// Weight and bias.
+/// Returns weight and bias.
 fn weights(n_channels: usize) -> [Vec<f32>; 2] {
     let mut random = SplitMix64::new(n_channels as u64);
     [random.floats(n_channels * 7), random.floats(n_channels)]

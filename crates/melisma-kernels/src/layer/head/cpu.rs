@@ -55,7 +55,7 @@ impl CpuLayer for Prepared {
     }
 }
 
-/// Floats of scratch per thread.
+/// Returns the number of floats of scratch per thread.
 pub(crate) fn scratch_len(n_channels: usize) -> usize {
     (TASK_LEN + TAPS - 1) * n_channels.next_multiple_of(LANES)
 }

@@ -4,6 +4,7 @@ use super::{Head, TAPS};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{LayerArgument, STEP, SnakeArgument, SnakeTable};
 use crate::layer::plan::{CudaLayer, CudaPass};
+use crate::layer::transposed;
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -38,11 +39,10 @@ impl Prepared {
     pub(super) fn new(layer: &Head<'_>, cuda: &Cuda, budget: &Budget) -> Result<Self> {
         let n = layer.n_channels;
         let upload = Upload::new(cuda, budget)?;
-        let taps: Vec<f32> = (0..TAPS).flat_map(|k| (0..n).map(move |c| layer.weight[c * TAPS + k])).collect();
         Ok(Self {
             n_channels: n,
             snake: SnakeTable::new(&upload, layer.alpha, n)?,
-            taps: upload.slice(&taps)?,
+            taps: upload.slice(&transposed(layer.weight, TAPS))?,
             bias: layer.bias,
             function: cuda.function(SOURCE, "head_f32")?,
         })
@@ -61,9 +61,7 @@ impl CudaLayer for Prepared {
             n_channels: self.n_channels as u32,
             bias: self.bias,
         };
-        let tiles = (step.n_latents * timeline.rate).div_ceil(OUTPUTS).max(1);
-        let grid = (tiles as u32, step.rows.len().min(65_535) as u32, 1);
-        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
+        let launch = Launch::per_row((step.n_latents * timeline.rate).div_ceil(OUTPUTS), step.rows.len());
         // SAFETY: the plan checked views and arena against the step; the weights belong to this layer.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }

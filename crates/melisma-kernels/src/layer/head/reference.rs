@@ -2,7 +2,7 @@
 
 use super::{Head, TAPS};
 
-/// y `[N]` of x `[N, C]`.
+/// Computes y `[N]` of x `[N, C]`.
 pub(super) fn head(layer: &Head<'_>, x: &[f32]) -> Vec<f64> {
     let n = layer.n_channels;
     let len = x.len() / n;

@@ -18,7 +18,7 @@ pub(super) fn run(blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32])
     }
 }
 
-/// Standard normal deviates of `block` under `seed`, for the absolute samples starting at `start`.
+/// Fills `out` with standard normal deviates of `block` under `seed`, for the absolute samples starting at `start`.
 pub fn fill_normal(seed: u64, block: u32, start: u64, out: &mut [f32]) {
     let mut group = None;
     let mut lanes = [0.0; 4];
@@ -34,7 +34,7 @@ pub fn fill_normal(seed: u64, block: u32, start: u64, out: &mut [f32]) {
     }
 }
 
-/// Ten rounds of Philox with four 32-bit words.
+/// Computes ten rounds of Philox with four 32-bit words.
 pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(counter[0]) * 0xD251_1F53;

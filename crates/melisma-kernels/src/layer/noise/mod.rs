@@ -52,17 +52,17 @@ impl Noise<'_> {
 }
 
 impl Plan {
-    /// The timeline of each block's deviates.
+    /// Returns the timeline of each block's deviates.
     pub fn blocks(&self) -> &[Timeline] {
         &self.blocks
     }
 
-    /// Deviates of one row per latent, over all blocks.
+    /// Returns the number of deviates of one row per latent, over all blocks.
     pub fn per_latent(&self) -> usize {
         self.blocks.iter().map(|block| block.rate).sum()
     }
 
-    /// One step: `deviates` is `[B, T · rate]` for each block.
+    /// Runs one step: `deviates` is `[B, T · rate]` for each block.
     ///
     /// # Errors
     /// The view's length or place does not match the step, or the device fails.

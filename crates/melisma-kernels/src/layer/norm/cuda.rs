@@ -3,7 +3,7 @@
 use super::Norm;
 use crate::device::cuda::{Cuda, DEVICE, Function, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCE: Source = Source { name: "norm", text: include_str!("norm.cu"), headers: &[DEVICE] };
@@ -30,8 +30,7 @@ impl Prepared {
         let (n_rows, n_channels) = ((x.len / self.n_channels) as u32, self.n_channels as u32);
         let (x_dev, y_dev) = (x.address_dev, y.address_dev);
         let (weight_dev, bias_dev) = (address::<f32>(&self.weight)?, address::<f32>(&self.bias)?);
-        let grid = (blocks(queue, 32 * n_rows as usize), 1, 1);
-        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
+        let launch = Launch::shared(queue, 32 * n_rows as usize);
         // SAFETY: the plan checked that x and y hold the same whole rows.
         unsafe {
             queue.launch(&self.function, launch, arguments![x_dev, weight_dev, bias_dev, y_dev, n_rows, n_channels])

@@ -59,7 +59,7 @@ impl Norm<'_> {
 }
 
 impl Plan {
-    /// One step: x and y `[B, T · rate, C]`.
+    /// Runs one step: x and y `[B, T · rate, C]`.
     ///
     /// # Errors
     /// A view's length or place does not match the step, or the device fails.

@@ -93,7 +93,7 @@ impl Pointwise<'_> {
 }
 
 impl Plan {
-    /// One step: x `[B, T · rate, C_in]`, y `[B, T · rate, C_out]`, `with` as listed for the mode.
+    /// Runs one step: x `[B, T · rate, C_in]`, y `[B, T · rate, C_out]`, `with` as listed for the mode.
     ///
     /// # Errors
     /// A view's length or place does not match the step, or the device fails.

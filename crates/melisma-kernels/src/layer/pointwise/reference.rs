@@ -2,7 +2,7 @@
 
 use super::{Mode, Pointwise};
 
-/// y `[N, C_out]` of x `[N, C_in]`.
+/// Computes y `[N, C_out]` of x `[N, C_in]`.
 pub(super) fn pointwise(layer: &Pointwise<'_>, with: &[f32], x: &[f32]) -> Vec<f64> {
     let (n_in, n_out) = (layer.n_in, layer.n_out);
     let mut y = Vec::new();

@@ -109,7 +109,7 @@ fn padded(n_channels: usize) -> usize {
     n_channels.next_multiple_of(SUM_LANES)
 }
 
-/// Floats of scratch per thread.
+/// Returns the number of floats of scratch per thread.
 pub(crate) fn scratch_len([n_channels, dim]: [usize; 2], [frame_latents, frame_codes]: [usize; 2]) -> usize {
     (frame_latents + 1) * padded(n_channels) + dim + frame_codes
 }

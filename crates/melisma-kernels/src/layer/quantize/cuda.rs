@@ -6,6 +6,7 @@ use super::{Pass, Quantize, Shape as Sizes, directions};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::layer::cuda::{LayerArgument, STEP};
 use crate::layer::step::{Arena, Step};
+use crate::layer::transposed;
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -78,10 +79,10 @@ impl Prepared {
                 n_codes: n_codes as i64,
                 places: places.len() as i64,
                 codebook: append(&mut codebook.iter().copied()),
-                directions: append(&mut transposed(&rows, dim)),
+                directions: append(&mut transposed(&rows, dim).into_iter()),
                 in_weight: append(&mut level.in_weight.iter().copied()),
                 in_bias: append(&mut level.in_bias.iter().copied()),
-                out_weight: append(&mut transposed(level.out_weight, dim)),
+                out_weight: append(&mut transposed(level.out_weight, dim).into_iter()),
                 out_bias: append(&mut level.out_bias.iter().copied()),
             });
             places.extend(level.places.iter().map(|&place| place as i64));
@@ -121,15 +122,10 @@ impl Prepared {
             frame_latents: frame_latents as u32,
             frame_codes: frame_codes as u32,
         };
-        let grid = ((step.n_latents / frame_latents).max(1) as u32, step.rows.len().min(65_535) as u32, 1);
-        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: self.shared_bytes as u32 };
+        let rows = Launch::per_row(step.n_latents / frame_latents, step.rows.len());
+        let launch = Launch { shared_bytes: self.shared_bytes as u32, ..rows };
         // SAFETY: the plan checked views and arena against the step; the weights belong to this layer, and codes are
         // below the size of their codebook.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }
-}
-
-/// The columns of rows of `len`, one after the other.
-fn transposed(rows: &[f32], len: usize) -> impl Iterator<Item = f32> {
-    (0..len).flat_map(move |column| rows.iter().skip(column).step_by(len).copied())
 }

@@ -45,7 +45,7 @@ use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 const SUM_LANES: usize = 32;
 
 /// Floats of a codebook at most: the CPU counts blocks of 16 codes in floats, a GPU counts floats in 32 bits.
-const MOST_FLOATS: usize = 1 << 28;
+const MAX_FLOATS: usize = 1 << 28;
 
 /// One level with its codebook.
 #[derive(Debug, Clone, Copy)]
@@ -143,9 +143,9 @@ impl Quantize<'_> {
             let check = |name: &str, found, expected| {
                 check_len(&format_args!("quantize: {name} of level {index}"), found, expected)
             };
-            if level.codebook.len() > MOST_FLOATS {
+            if level.codebook.len() > MAX_FLOATS {
                 return Err(Error::unsupported(format!(
-                    "quantize: level {index} has a codebook of {} floats, the limit is {MOST_FLOATS}",
+                    "quantize: level {index} has a codebook of {} floats, the limit is {MAX_FLOATS}",
                     level.codebook.len()
                 )));
             }
@@ -170,14 +170,14 @@ impl Quantize<'_> {
     }
 }
 
-/// The codebook with rows of length 1.
+/// Returns the codebook with rows of length 1.
 fn directions(codebook: &[f32], dim: usize) -> Vec<f32> {
     let mut rows = codebook.to_vec();
     rows.chunks_exact_mut(dim).for_each(normalise);
     rows
 }
 
-/// v / max(|v|, 1e-12).
+/// Computes v / max(|v|, 1e-12).
 #[inline(always)]
 fn normalise(vector: &mut [f32]) {
     let norm = vector.iter().fold(0f32, |sum, v| v.mul_add(*v, sum)).sqrt();
@@ -186,12 +186,12 @@ fn normalise(vector: &mut [f32]) {
 }
 
 impl Plan {
-    /// Floats of state per slot.
+    /// Returns the number of floats of state per slot.
     pub fn state_len(&self) -> usize {
         self.state_len
     }
 
-    /// One step of whole frames.
+    /// Runs one step of whole frames.
     ///
     /// # Errors
     /// T is not a multiple of L, a view's length or place does not match the step, or the device

@@ -59,7 +59,7 @@ fn levels<'a>(weights: &'a [Weights], places: &[&'a [usize]]) -> Vec<Level<'a>> 
     weights.iter().zip(places).map(level).collect()
 }
 
-/// Codes and margins, interleaved, of every stream.
+/// Returns codes and margins, interleaved, of every stream.
 fn run(bench: &Bench, layer: &Quantize<'_>, inputs: &[Vec<f32>], chunks: &[usize]) -> Vec<Vec<f32>> {
     let frame_latents = layer.frame_latents;
     let frame_codes: usize = layer.levels.iter().map(|level| level.places.len()).sum();

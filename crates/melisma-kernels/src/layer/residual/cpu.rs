@@ -64,8 +64,8 @@ impl Prepared {
         halo(self.dilation)
     }
 
-    /// Floats per row in scratch: whole lanes, plus a gap so that rows do not map to the same cache
-    /// sets.
+    /// Returns the number of floats per row in scratch: whole lanes, plus a gap so that rows do not
+    /// map to the same cache sets.
     fn width(&self) -> usize {
         width(self.n_channels)
     }
@@ -77,7 +77,7 @@ impl CpuLayer for Prepared {
     }
 }
 
-/// Floats of scratch for the rows of a block.
+/// Returns the number of floats of scratch for the rows of a block.
 pub(crate) fn scratch_len(n_channels: usize, dilation: usize, n_rows: usize) -> usize {
     (n_rows + halo(dilation)) * width(n_channels)
 }
@@ -134,7 +134,7 @@ impl Layer for Pass<'_> {
         part.silence(self.input.step, self.input.timeline);
     }
 
-    /// Floats for the Snake of a block's rows and of the rows before them.
+    /// Returns the number of floats for the Snake of a block's rows and of the rows before them.
     fn scratch_len(&self, n_rows: usize) -> usize {
         scratch_len(self.layer.n_channels, self.layer.dilation, n_rows)
     }
@@ -151,7 +151,7 @@ struct Rows<'a> {
     n_rows: usize,
 }
 
-/// Snake of the wide convolution.
+/// Computes the Snake of the wide convolution.
 #[inline(always)]
 fn wide(constants: &Group, rows: Rows<'_>) {
     let Rows { z, width, dilation, to, n_rows } = rows;

@@ -7,12 +7,12 @@ use crate::device::cuda::{Address, Cuda, Function};
 use crate::layer::cuda::{LayerArgument, SnakeArgument, SnakeTable, n_columns};
 use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::layer::product::{CHUNK_K, Form, Product, Sources, TILE_COLUMNS, Tile, product_sources};
+use crate::layer::transposed;
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCES: Sources = product_sources!("residual", "residual.cu");
 
-const BLOCK: usize = 256;
 /// Outputs per thread in `residual_hidden`.
 const RUN: usize = 12;
 
@@ -52,12 +52,11 @@ impl Prepared {
         let n = layer.n_channels;
         let upload = Upload::new(cuda, budget)?;
         let padded = n.next_multiple_of(CHUNK_K);
-        let taps: Vec<f32> = (0..TAPS).flat_map(|k| (0..n).map(move |c| layer.wide[c * TAPS + k])).collect();
         Ok(Self {
             n_channels: n,
             dilation: layer.dilation,
             entry: SnakeTable::new(&upload, layer.alpha, padded)?,
-            taps: upload.slice(&taps)?,
+            taps: upload.slice(&transposed(layer.wide, TAPS))?,
             wide_bias: upload.slice(layer.wide_bias)?,
             middle: SnakeTable::new(&upload, layer.mix_alpha, padded)?,
             mix_bias: upload.slice(layer.mix_bias)?,
@@ -95,9 +94,7 @@ impl CudaLayer for Prepared {
             false => Tile::None,
         };
         let n_runs = len.div_ceil(self.dilation * RUN) * self.dilation;
-        let blocks = (n_runs * self.n_channels).div_ceil(BLOCK).max(1);
-        let grid = (blocks as u32, step.rows.len().min(65_535) as u32, 1);
-        let launch = Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 };
+        let launch = Launch::per_row((n_runs * self.n_channels).div_ceil(256), step.rows.len());
         // SAFETY: the plan checked views and arena against the step, the scratch is as large as x, and the weights are
         // this layer's. The product follows on the same stream.
         unsafe {

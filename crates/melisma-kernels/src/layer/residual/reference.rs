@@ -7,7 +7,7 @@ fn snake(x: f64, alpha: f32) -> f64 {
     x + (alpha * x).sin().powi(2) / (alpha + 1e-9)
 }
 
-/// y `[N, C]` of x `[N, C]`.
+/// Computes y `[N, C]` of x `[N, C]`.
 pub(super) fn residual(layer: &Residual<'_>, x: &[f32]) -> Vec<f64> {
     let n = layer.n_channels;
     let len = x.len() / n;

@@ -84,7 +84,7 @@ impl Layer for Pass<'_> {
         })
     }
 
-    /// A row of the product is `stride` rows of the output.
+    /// Clears the outputs that are not live; a row of the product is `stride` rows of the output.
     fn finish(&self, part: &mut Part<'_>) {
         let Prepared { n_out, stride, .. } = *self.layer;
         let columns = part.columns.clone();

@@ -2,7 +2,7 @@
 
 use crate::layer::strided::Strided;
 
-/// y `[N · s, C_out]` of x `[N, C_in]`.
+/// Computes y `[N · s, C_out]` of x `[N, C_in]`.
 pub(super) fn upsample(layer: &Strided<'_>, x: &[f32]) -> Vec<f64> {
     let Strided { n_in, n_out, stride, .. } = *layer;
     let len = x.len() / n_in;

@@ -38,7 +38,7 @@ pub(super) struct Stream<'a> {
 const STEP: usize = 2 * LANES;
 
 impl<'a> Stream<'a> {
-    /// A stream from its stored states and words.
+    /// Creates a stream from its stored states and words.
     pub(super) fn new(states: &[u8; 4 * LANES], words: &'a [u8]) -> Result<Self> {
         let mut stream = Self {
             states: [0; LANES],
@@ -57,18 +57,18 @@ impl<'a> Stream<'a> {
         Ok(stream)
     }
 
-    /// An empty stream.
+    /// Creates an empty stream.
     pub(super) fn empty() -> Self {
         Self { states: [L; LANES], words: &[], tail: [0; 4 * LANES], taken: 0, tail_len: 0, len: 0 }
     }
 
-    /// Whether it ended correctly: every word taken, every state L.
+    /// Returns whether it ended correctly: every word taken, every state L.
     pub(super) fn is_finished(&self) -> bool {
         let taken = if self.in_tail() { self.taken == self.tail_len } else { self.words.is_empty() };
         taken && self.states == [L; LANES]
     }
 
-    /// Words taken so far, and the states.
+    /// Returns the number of words taken so far, and the states.
     pub(super) fn position(&self) -> (usize, &[u32; LANES]) {
         let left = if self.in_tail() { self.tail_len.saturating_sub(self.taken) } else { self.words.len() };
         ((self.len - left) / 2, &self.states)
@@ -78,8 +78,8 @@ impl<'a> Stream<'a> {
         self.tail_len != usize::MAX
     }
 
-    /// The number of steps that are safe before asking again; 0 if the stream was read beyond its
-    /// end.
+    /// Returns the number of steps that are safe before asking again; 0 if the stream was read
+    /// beyond its end.
     fn safe_steps(&mut self) -> usize {
         if !self.in_tail() {
             if self.words.len() >= STEP {
@@ -91,7 +91,7 @@ impl<'a> Stream<'a> {
         usize::from(self.taken <= self.tail_len)
     }
 
-    /// The words at the stream's position: at least [`STEP`] bytes for each safe step.
+    /// Returns the words at the stream's position: at least [`STEP`] bytes for each safe step.
     fn next(&self) -> &[u8] {
         if self.in_tail() { &self.tail[self.taken.min(STEP)..] } else { self.words }
     }

@@ -78,7 +78,7 @@ impl OnCpu {
         Self { tables, offsets, layout }
     }
 
-    /// Scratch of each thread, plus one maximum per task.
+    /// Returns the scratch of each thread, plus one maximum per task.
     pub(super) fn scratch_bytes(&self, threads: usize, batch: Batch) -> u64 {
         let n_tasks = batch.n_items.saturating_mul(batch.n_frames.div_ceil(TASK_FRAMES));
         let n_floats = threads.saturating_mul(self.layout.len()).saturating_add(n_tasks);
@@ -253,7 +253,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         }
     }
 
-    /// Window, transform and power: bin k of N frames goes to k N.
+    /// Applies the window, the transform and the power: bin k of N frames goes to k N.
     ///
     /// # Safety
     /// The buffers hold a transform each, `spectrum` holds K vectors.

@@ -128,8 +128,7 @@ impl OnCuda {
         // SAFETY: the plan checked the views against the batch; the tables live as long as `self`; the kernel takes one `Job`.
         unsafe { queue.launch(&self.function, launch, arguments![job])? };
         if job.has_range != 0 {
-            let grid = (batch.n_items as u32, CLAMP_BLOCKS, 1);
-            let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
+            let launch = Launch { grid: (batch.n_items as u32, CLAMP_BLOCKS, 1), block: (256, 1, 1), shared_bytes: 0 };
             // SAFETY: the values were checked and the maxima are scratch of this run; the kernel takes one `Job`.
             unsafe { queue.launch(&self.clamp, launch, arguments![job])? };
         }
@@ -165,7 +164,7 @@ impl Form {
         }
     }
 
-    /// As many frames as fit in default shared memory: the samples, and two buffers per frame.
+    /// Plans as many frames as fit in default shared memory: the samples, and two buffers per frame.
     fn any(mel: &Mel) -> Result<Self> {
         let len = half_len(mel.n_fft);
         let shared = |frames: usize| {

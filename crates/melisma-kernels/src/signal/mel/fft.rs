@@ -102,8 +102,8 @@ impl Fft {
     }
 }
 
-/// Radices 8, 5, 4, 3 and 2 where they divide `len`, then its other prime factors. A factor 8 * 2
-/// becomes 4 * 4.
+/// Returns the radices 8, 5, 4, 3 and 2 where they divide `len`, then its other prime factors. A
+/// factor 8 * 2 becomes 4 * 4.
 fn radices(len: usize) -> Vec<usize> {
     let twos = len.trailing_zeros() as usize;
     let (eights, fours) = match (twos / 3, twos % 3) {
@@ -125,7 +125,7 @@ fn radices(len: usize) -> Vec<usize> {
     found
 }
 
-/// e^{-2 pi i j / n}, correctly rounded except for the library's cosine.
+/// Returns e^{-2 pi i j / n}, correctly rounded except for the library's cosine.
 pub(super) fn root(j: usize, n: usize) -> [f32; 2] {
     let angle = std::f64::consts::TAU * j as f64 / n as f64;
     [angle.cos() as f32, -angle.sin() as f32]
@@ -175,7 +175,7 @@ impl Pass {
         }
     }
 
-    /// A butterfly computed by definition.
+    /// Computes a butterfly by definition.
     ///
     /// # Safety
     /// As [`Fft::run`].
@@ -231,7 +231,7 @@ impl<V: Lanes> Complex<V> {
         unsafe { Self { re: self.re.sub(other.re), im: self.im.sub(other.im) } }
     }
 
-    /// `self - i other`
+    /// Returns `self - i other`
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -241,7 +241,7 @@ impl<V: Lanes> Complex<V> {
         unsafe { Self { re: self.re.add(other.im), im: self.im.sub(other.re) } }
     }
 
-    /// `self + i other`
+    /// Returns `self + i other`
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -251,7 +251,7 @@ impl<V: Lanes> Complex<V> {
         unsafe { Self { re: self.re.sub(other.im), im: self.im.add(other.re) } }
     }
 
-    /// `self + other * factor`
+    /// Returns `self + other * factor`
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -287,7 +287,7 @@ impl<V: Lanes> Complex<V> {
     }
 }
 
-/// The transform of `R` elements.
+/// Returns the transform of `R` elements.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

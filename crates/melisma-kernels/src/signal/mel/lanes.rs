@@ -12,16 +12,16 @@ pub trait Lanes: Vector {
     /// Rounds to half precision, ties to even.
     unsafe fn store_f16(self, to: *mut half::f16);
     unsafe fn sqrt(self) -> Self;
-    /// The larger of the two; a NaN in `self` stays.
+    /// Returns the larger of the two; a NaN in `self` stays.
     unsafe fn max(self, other: Self) -> Self;
-    /// For positive normal numbers, x = m * 2^e with m between sqrt(1/2) and sqrt(2): (e, m).
+    /// Splits positive normal numbers, x = m * 2^e with m between sqrt(1/2) and sqrt(2): (e, m).
     unsafe fn split(self) -> (Self, Self);
-    /// `self` where it is infinite or NaN, else `finite`.
+    /// Returns `self` where it is infinite or NaN, else `finite`.
     unsafe fn or_finite(self, finite: Self) -> Self;
 }
 
-/// The natural logarithm of positive normal numbers, within 1.5 units in the last place; infinity
-/// and NaN stay. The polynomial is from the Cephes library.
+/// Returns the natural logarithm of positive normal numbers, within 1.5 units in the last place;
+/// infinity and NaN stay. The polynomial is from the Cephes library.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

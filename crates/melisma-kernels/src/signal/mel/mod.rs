@@ -142,12 +142,12 @@ pub struct Batch {
 }
 
 impl Mel {
-    /// K
+    /// Returns K
     pub fn n_bins(&self) -> usize {
         self.n_fft / 2 + 1
     }
 
-    /// F
+    /// Returns F
     pub(crate) fn n_filters(&self) -> usize {
         self.filters.len() / self.n_bins()
     }
@@ -292,13 +292,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn mel(&self) -> &Mel {
         &self.mel
     }
 
-    /// Bytes of host memory that runs of `batch` take from a queue of `device`, besides samples and
-    /// values.
+    /// Returns the bytes of host memory that runs of `batch` take from a queue of `device`, besides
+    /// samples and values.
     pub fn scratch_bytes(&self, device: &Device, batch: Batch) -> u64 {
         match (&self.on, device) {
             (OnDevice::Cpu(on), Device::Cpu(cpu)) => on.scratch_bytes(cpu.threads, batch),

@@ -2,7 +2,7 @@
 
 use super::{Batch, Edge, Mel, Offset, Order, Power, Scale};
 
-/// The spectrogram of one item in f64, `[F, T]` or `[T, F]`; full scale of `samples` is 1.
+/// Returns the spectrogram of one item in f64, `[F, T]` or `[T, F]`; full scale of `samples` is 1.
 pub fn run(mel: &Mel, samples: &[f64], n_frames: usize) -> Vec<f64> {
     let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
     let (n_filters, n_bins) = (mel.n_filters(), mel.n_bins());
@@ -31,7 +31,7 @@ pub fn run(mel: &Mel, samples: &[f64], n_frames: usize) -> Vec<f64> {
     values
 }
 
-/// Sample `at` of an item, which may lie beyond its ends.
+/// Returns sample `at` of an item, which may lie beyond its ends.
 pub(super) fn beyond(edge: Edge, at: i64, n_samples: usize) -> Option<usize> {
     let n = n_samples as i64;
     if (0..n).contains(&at) {

@@ -3,7 +3,7 @@
 use super::fft::{Complex, Source};
 use super::lanes::Lanes;
 
-/// Y[r][c] = x[c hop + r]
+/// Writes y[r][c] = x[c hop + r].
 #[inline(always)]
 pub(super) fn transpose(x: &[f32], y: &mut [f32], hop_len: usize, stride: usize) {
     let n_rows = y.len() / stride;

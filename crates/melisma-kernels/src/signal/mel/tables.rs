@@ -23,7 +23,7 @@ pub(super) struct Filter {
     pub(super) n_bins: usize,
 }
 
-/// Points of the complex transform: half of an even number of real samples.
+/// Returns the number of points of the complex transform: half of an even number of real samples.
 pub(super) fn half_len(n_fft: usize) -> usize {
     if n_fft.is_multiple_of(2) { n_fft / 2 } else { n_fft }
 }

@@ -21,7 +21,7 @@ suite!(
     wrong_parameters_are_refused,
 );
 
-/// Overlapping triangles of different heights, and one filter without weights.
+/// Returns overlapping triangles of different heights, and one filter without weights.
 fn filters(n_filters: usize, n_bins: usize) -> Vec<f32> {
     let mut filters = vec![0f32; n_filters * n_bins];
     for (f, row) in filters.chunks_mut(n_bins).enumerate().filter(|(f, _)| *f != 1) {

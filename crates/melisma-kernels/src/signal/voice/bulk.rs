@@ -11,7 +11,7 @@ use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, ViewMut};
 
 /// The most notes at full level that one mix may have at once on a GPU: their sum fits 32 bits.
-const MOST_GAIN: f64 = 32.0;
+const MAX_GAIN: f64 = 32.0;
 
 /// A plan for one device. Notes are loaded once and can be run repeatedly.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ enum On {
 }
 
 impl Bulk {
-    /// Floats of the output: `[n_mixes, len, 2]`.
+    /// Returns the number of floats of the output: `[n_mixes, len, 2]`.
     pub fn out_len(&self) -> usize {
         2 * self.n_mixes * self.len
     }
@@ -132,7 +132,7 @@ pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
     let gain = |note: &Note| f64::from(note.voice.gain[0].max(note.voice.gain[1]));
     let mut gains = vec![0.0; n_mixes];
     notes.iter().for_each(|note| gains[note.mix as usize] += gain(note));
-    let loud = notes.iter().filter(|note| gains[note.mix as usize] > MOST_GAIN);
+    let loud = notes.iter().filter(|note| gains[note.mix as usize] > MAX_GAIN);
     let mut changes: Vec<(u32, u64, f64)> =
         loud.flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))]).collect();
     // At the same sample, ends are sorted before starts.
@@ -141,9 +141,9 @@ pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
         let mut sum = 0.0;
         for &(mix, at, change) in mix {
             sum += change;
-            if sum > MOST_GAIN {
+            if sum > MAX_GAIN {
                 return Err(Error::unsupported(format!(
-                    "voice: the gains of mix {mix} at sample {at} add up to more than {MOST_GAIN} on a GPU"
+                    "voice: the gains of mix {mix} at sample {at} add up to more than {MAX_GAIN} on a GPU"
                 ))
                 .with_hint("spread its notes over several mixes, or use the CPU"));
             }
@@ -180,10 +180,10 @@ fn arrange(notes: &[Note], lanes: &mut Vec<u32>, n_mixes: usize) -> (u32, bool) 
 
 #[cfg(test)]
 impl Plan {
-    /// Forces the GPU's path regardless of size.
-    pub(super) fn force_serial(&mut self, is_serial: bool) {
+    /// Sets from how many lanes on a GPU gives each voice a thread of its own.
+    pub(super) fn set_serial_lanes(&mut self, lanes: usize) {
         if let On::Cuda(on) = &mut self.on {
-            on.forced = Some(is_serial);
+            on.serial_lanes = lanes;
         }
     }
 }

@@ -99,8 +99,8 @@ pub(super) struct OnCuda {
     is_alone: bool,
     is_filtered: bool,
     is_serial: bool,
-    /// Overrides the choice by number of lanes.
-    pub(super) forced: Option<bool>,
+    /// The lanes from which a thread renders a whole voice.
+    pub(super) serial_lanes: usize,
     /// Controls per mix, and the distance to those of the next mix.
     controls: [u32; 2],
 }
@@ -138,7 +138,7 @@ impl OnCuda {
             is_alone: false,
             is_filtered: false,
             is_serial: false,
-            forced: None,
+            serial_lanes: (cuda.n_processors() * SERIAL_LANES) as usize,
             controls: [1, 0],
         })
     }
@@ -150,8 +150,7 @@ impl OnCuda {
         self.voices.extend(notes.iter().map(device_voice));
         let filtered = |note: &Note| matches!(note.voice.source, Sound::Tone(_) | Sound::Noise(_));
         self.is_filtered = notes.iter().any(filtered);
-        let fills = lanes.len() >= (self.cuda.n_processors() * SERIAL_LANES) as usize;
-        self.is_serial = self.forced.unwrap_or(fills);
+        self.is_serial = lanes.len() >= self.serial_lanes;
         (self.group, self.is_alone) = (group, is_alone);
         self.controls = [moves.per_mix as u32, if moves.per_mix > 1 { moves.per_mix as u32 } else { 0 }];
         let n_chunks = bulk.len.div_ceil(CHUNK);
@@ -229,9 +228,7 @@ impl OnCuda {
                 queue.launch(&self.render, over(n_chunks.min(65_535)), arguments![params])?;
             }
             if !self.is_alone {
-                let grid = (crate::queue::blocks(queue, out.len), 1, 1);
-                let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
-                queue.launch(&self.convert, launch, arguments![sums_dev, out_dev, n])?;
+                queue.launch(&self.convert, Launch::shared(queue, out.len), arguments![sums_dev, out_dev, n])?;
             }
         }
         Ok(())

@@ -18,11 +18,11 @@ pub(super) trait Number: Float {
     unsafe fn div(self, other: Self) -> Self;
     unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
-    /// `self * a - b`, rounded once.
+    /// Returns `self * a - b`, rounded once.
     unsafe fn mul_sub(self, a: Self, b: Self) -> Self;
-    /// Toward zero; the value fits.
+    /// Rounds toward zero; the value fits.
     unsafe fn truncate(self) -> Self::Int;
-    /// To nearest, ties to even; the value fits.
+    /// Rounds to nearest, ties to even; the value fits.
     unsafe fn round(self) -> Self::Int;
     unsafe fn bits(self) -> Self::Int;
     unsafe fn from_bits(bits: Self::Int) -> Self;
@@ -35,9 +35,9 @@ pub(super) trait Number: Float {
     unsafe fn abs_int(a: Self::Int) -> Self::Int;
     unsafe fn shift_left<const BITS: u32>(a: Self::Int) -> Self::Int;
     unsafe fn shift_right<const BITS: u32>(a: Self::Int) -> Self::Int;
-    /// As signed integers.
+    /// Converts signed integers.
     unsafe fn to_float(int: Self::Int) -> Self;
-    /// Entries of a table, each index below 16.
+    /// Looks up entries of a table, each index below 16.
     unsafe fn look_up(table: &[f32; 16], index: Self::Int) -> Self;
 }
 
@@ -48,7 +48,7 @@ pub(super) trait Number: Float {
 pub(super) trait Lanes: Number + Vector {
     unsafe fn load_int(from: *const u32) -> Self::Int;
     unsafe fn store_int(int: Self::Int, to: *mut u32);
-    /// `(high, low) + (a, b)` as 64-bit numbers.
+    /// Returns `(high, low) + (a, b)` as 64-bit numbers.
     unsafe fn add_wide(wide: [Self::Int; 2], other: [Self::Int; 2]) -> [Self::Int; 2];
 }
 

@@ -46,7 +46,8 @@ fn part(first: u64, segment: Segment, [start, end]: [f64; 2]) -> Part {
     Part { first: first as u32, last, base, scale: scale as f32, rate: segment.curve / segment.samples as f32 }
 }
 
-/// The life of a voice that begins at sample `onset` and is released at sample `release`, if any.
+/// Returns the life of a voice that begins at sample `onset` and is released at sample `release`,
+/// if any.
 pub(super) fn parts(envelope: Envelope, onset: u64, release: Option<u64>) -> Life {
     let Envelope { attack, decay, sustain, release: fall } = envelope;
     let sustain_level = f64::from(sustain);
@@ -77,7 +78,7 @@ pub(super) fn parts(envelope: Envelope, onset: u64, release: Option<u64>) -> Lif
     life
 }
 
-/// The level on its line at `age`, inside the last part of `life`.
+/// Returns the level on its line at `age`, inside the last part of `life`.
 fn level_at(life: &Life, turns: &[u64; 3], onset: u64, age: u64) -> f64 {
     let tick = TICK as u64;
     let index = life.n_parts as usize - 1;

@@ -6,7 +6,7 @@ use super::lanes::Number;
 use super::sound::N_PARTIALS;
 use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
 
-/// sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
+/// Returns sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -23,7 +23,7 @@ pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
     }
 }
 
-/// cos(2π phase / 2^32).
+/// Returns cos(2π phase / 2^32).
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -36,7 +36,7 @@ pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
     }
 }
 
-/// 2^x for x between -100 and 100, within 2e-9 before rounding.
+/// Returns 2^x for x between -100 and 100, within 2e-9 before rounding.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -55,9 +55,9 @@ pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
     }
 }
 
-/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of
-/// the rate: 2 a1 - 1, 2 a2, 2 a3 of Simper, Solving the continuous SVF equations using trapezoidal
-/// integration, 2013.
+/// Returns the coefficients of the state-variable filter for 2^octaves cycles per sample, limited
+/// to 0.45 of the rate: 2 a1 - 1, 2 a2, 2 a3 of Simper, Solving the continuous SVF equations using
+/// trapezoidal integration, 2013.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -76,7 +76,7 @@ pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
     }
 }
 
-/// The band-limited step at a distance from its middle, in half samples: 0 to 1.
+/// Returns the band-limited step at a distance from its middle, in half samples: 0 to 1.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -95,15 +95,16 @@ pub(super) unsafe fn step<V: Number>(table: &Step, distance: V) -> V {
     }
 }
 
-/// The period over which a saw's steps are spread, in units of [`step`] per 2^-32 of a turn.
+/// Returns the period over which a saw's steps are spread, in units of [`step`] per 2^-32 of a
+/// turn.
 pub(super) fn period(increment: u64) -> f32 {
     let samples = 2f64.powi(64) / increment.max(1) as f64;
     (samples.clamp(super::step::REACH, 2f64.powi(32)) * PER_SAMPLE * 2f64.powi(-32)) as f32
 }
 
-/// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises in between. With `CLOSE` it
-/// may have two steps within reach, that is, a period of less than 2 [`REACH`](super::step::REACH);
-/// without, the second adds nothing.
+/// Returns a saw that falls by 2 where its phase is 0, from 1 to -1, and rises in between. With
+/// `CLOSE` it may have two steps within reach, that is, a period of less than 2
+/// [`REACH`](super::step::REACH); without, the second adds nothing.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -124,7 +125,7 @@ pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::I
     }
 }
 
-/// Half of white noise between -1 and 1: a hash of the sample's number.
+/// Returns half of white noise between -1 and 1: a hash of the sample's number.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -141,7 +142,8 @@ pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
     }
 }
 
-/// Σ a_k sin(k φ) is sin φ P(cos 2φ) + sin 2φ Q(cos 2φ): the coefficients of P, then those of Q, lowest power first.
+/// Returns the coefficients of P, then those of Q, lowest power first, for which Σ a_k sin(k φ) is
+/// sin φ P(cos 2φ) + sin 2φ Q(cos 2φ).
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

@@ -19,7 +19,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// The first sample at which it is silent.
+    /// Returns the first sample at which it is silent.
     pub fn end(&self) -> u64 {
         self.onset + u64::from(level::parts(self.voice.envelope, self.onset, self.release).end)
     }

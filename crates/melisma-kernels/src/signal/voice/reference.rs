@@ -13,7 +13,7 @@ pub(super) struct Life {
     pub(super) control: Control,
 }
 
-/// The first `len` samples, left and right, unrounded.
+/// Returns the first `len` samples, left and right, unrounded.
 pub(super) fn render(voice: &Voice, life: Life, len: usize) -> [Vec<f64>; 2] {
     let mut level = Level::new(voice.envelope, life.onset);
     let mut state = [0.0; 2];
@@ -79,7 +79,7 @@ fn white(number: u32) -> f64 {
     f64::from((x ^ x >> 16) as i32) * 2f64.powi(-31)
 }
 
-/// Input, band-pass and low-pass.
+/// Returns the input, the band-pass and the low-pass.
 fn svf(state: &mut [f64; 2], line: Line, filter: &Filter, control: Control, input: f64) -> [f64; 3] {
     let coefficient = |which: usize| {
         line.at(|age| {
@@ -165,7 +165,7 @@ impl Level {
         end + (start - end) * ((-curve * x).exp2() - (-curve).exp2()) / (1.0 - (-curve).exp2())
     }
 
-    /// The level at `now`, or `None` once the voice has ended.
+    /// Returns the level at `now`, or `None` once the voice has ended.
     fn next(&mut self, now: u64) -> Option<f64> {
         let Envelope { decay, sustain, .. } = self.envelope;
         let sustain = f64::from(sustain);

@@ -158,14 +158,14 @@ impl Voice {
 }
 
 impl Partials {
-    /// Levels at the onset; partials at or above 0.47 of the sample rate are 0.
+    /// Returns levels at the onset; partials at or above 0.47 of the sample rate are 0.
     pub(super) fn audible_levels(&self) -> [f32; N_PARTIALS] {
         audible(self.levels, self.increment)
     }
 }
 
-/// The `levels` of the partials of a frequency, with partials at or above 0.47 of the sample rate
-/// set to 0.
+/// Returns the `levels` of the partials of a frequency, with partials at or above 0.47 of the
+/// sample rate set to 0.
 pub(super) fn audible(levels: [f32; N_PARTIALS], increment: u64) -> [f32; N_PARTIALS] {
     let limit = (0.47 * 2f64.powi(64)) as u64;
     std::array::from_fn(|k| if increment > limit / (k as u64 + 1) { 0.0 } else { levels[k] })

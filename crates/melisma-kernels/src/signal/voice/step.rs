@@ -30,7 +30,7 @@ const BETA: f64 = 7.5;
 #[repr(C, align(64))]
 pub(super) struct Step(pub(super) [[f32; N_PIECES]; N_COEFFICIENTS]);
 
-/// The table, computed at first use.
+/// Returns the table, computed at first use.
 pub(super) fn table() -> &'static Step {
     static TABLE: OnceLock<Step> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -46,7 +46,7 @@ pub(super) fn table() -> &'static Step {
     })
 }
 
-/// The step at `distance` samples from its middle (0) to its end (1), linear between 4096 points of a sample.
+/// Returns the step at `distance` samples from its middle (0) to its end (1), linear between 4096 points of a sample.
 #[cfg(test)]
 pub(super) fn exact(distance: f64) -> f64 {
     const POINTS: f64 = 4096.0;
@@ -64,7 +64,7 @@ pub(super) fn exact(distance: f64) -> f64 {
     (sums[index] + (sums[index + 1] - sums[index]) * (place - index as f64)) / sums[sums.len() - 1]
 }
 
-/// The polynomial through both ends of a piece and three Chebyshev nodes between them.
+/// Returns the polynomial through both ends of a piece and three Chebyshev nodes between them.
 fn polynomial(piece: usize, whole: f64) -> [f64; N_COEFFICIENTS] {
     let nodes = [
         0.0,
@@ -90,7 +90,7 @@ fn polynomial(piece: usize, whole: f64) -> [f64; N_COEFFICIENTS] {
     powers
 }
 
-/// The integral of the kernel from 0 to `x`, by Simpson's rule.
+/// Returns the integral of the kernel from 0 to `x`, by Simpson's rule.
 fn integral(x: f64) -> f64 {
     const PARTS: u32 = 400;
     let width = x / f64::from(PARTS);
@@ -107,7 +107,7 @@ fn kernel(x: f64) -> f64 {
     sinc * bessel(BETA * (1.0 - (x / REACH).powi(2)).max(0.0).sqrt())
 }
 
-/// The modified Bessel function of the first kind, order 0.
+/// Returns the modified Bessel function of the first kind, order 0.
 fn bessel(x: f64) -> f64 {
     let (mut sum, mut term) = (1.0, 1.0);
     for k in 1..40 {

@@ -35,7 +35,7 @@ fn filter(random: &mut SplitMix64) -> Filter {
     }
 }
 
-/// A voice of kind `index` with random parameters.
+/// Returns a voice of kind `index` with random parameters.
 fn voice(index: usize, random: &mut SplitMix64) -> Voice {
     let hz = 27.5 * f64::from(random.signed().abs() * 7.0).exp2();
     let source = match index % 4 {
@@ -110,7 +110,7 @@ impl Piece {
     }
 }
 
-/// The peak of the difference in dB below full scale.
+/// Returns the peak of the difference in dB below full scale.
 fn difference(found: &[Vec<i64>; 2], expected: &[Vec<f64>; 2]) -> f64 {
     let pairs = found.iter().zip(expected).flat_map(|(found, expected)| found.iter().zip(expected));
     let peak = pairs.map(|(&found, &expected)| (found as f64 / f64::from(UNIT) - expected).abs()).fold(0.0, f64::max);
@@ -261,7 +261,7 @@ fn sines_are_clean_at_any_hour() {
     }
 }
 
-/// The rest after subtracting the best sine and cosine.
+/// Returns the rest after subtracting the best sine and cosine.
 fn residual(found: &[f64], len: usize, angle: impl Fn(usize) -> f64) -> f64 {
     let (mut cc, mut ss, mut cs, mut xc, mut xs) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (index, x) in found.iter().enumerate().take(len) {

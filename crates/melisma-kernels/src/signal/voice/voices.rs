@@ -44,8 +44,8 @@ impl Voices {
     /// The most samples in a block.
     pub const LONGEST: usize = LONGEST;
 
-    /// Room for at least `capacity` voices; the pool is larger because each kind and bus fills its
-    /// own groups.
+    /// Reserves room for at least `capacity` voices; the pool is larger because each kind and bus
+    /// fills its own groups.
     pub fn new(isa: Isa, capacity: usize, n_buses: usize) -> Self {
         const N_KINDS: usize = 4;
         // Built now, not by the first note.
@@ -60,17 +60,17 @@ impl Voices {
         }
     }
 
-    /// The number of sounding voices.
+    /// Returns the number of sounding voices.
     pub fn n_sounding(&self) -> usize {
         self.active.iter().map(|&group| self.groups[group as usize].sounding.count_ones() as usize).sum()
     }
 
-    /// The sum of a bus for the last block.
+    /// Returns the sum of a bus for the last block.
     pub fn bus(&self, bus: usize) -> &Bus {
         &self.buses[bus]
     }
 
-    /// All sums for the last block.
+    /// Returns all sums for the last block.
     pub fn buses(&self) -> &[Bus] {
         &self.buses
     }
@@ -117,22 +117,20 @@ impl Voices {
 
     fn find(&mut self, slot: Slot) -> Option<(&mut Group, usize)> {
         let group = self.groups.get_mut(slot.group as usize)?;
-        let lane = slot.lane as usize;
-        (group.generation[lane] == slot.generation && group.sounding >> lane & 1 == 1).then_some((group, lane))
+        sounds(group, slot).then_some((group, slot.lane as usize))
     }
 
-    /// Whether the voice still sounds.
+    /// Returns whether the voice still sounds.
     pub fn is_sounding(&self, slot: Slot) -> bool {
-        let group = &self.groups[slot.group as usize];
-        group.generation[slot.lane as usize] == slot.generation && group.sounding >> slot.lane & 1 == 1
+        self.groups.get(slot.group as usize).is_some_and(|group| sounds(group, slot))
     }
 
-    /// Whether the voice is fading out or silent.
+    /// Returns whether the voice is fading out or silent.
     pub fn is_ending(&self, slot: Slot) -> bool {
         !self.is_sounding(slot) || self.groups[slot.group as usize].is_releasing(slot.lane as usize)
     }
 
-    /// The current level of the voice.
+    /// Returns the current level of the voice.
     pub fn level(&self, slot: Slot) -> f32 {
         if self.is_sounding(slot) { self.groups[slot.group as usize].level.value[slot.lane as usize] } else { 0.0 }
     }
@@ -177,7 +175,7 @@ impl Voices {
         self.render_by(bus, block, cpu::render);
     }
 
-    /// Like [`Voices::render`] with the same bits, but one voice at a time: the baseline for
+    /// Works like [`Voices::render`] with the same bits, but one voice at a time: the baseline for
     /// batching.
     pub fn render_singly(&mut self, block: Block<'_>) {
         (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
@@ -202,7 +200,7 @@ impl Voices {
         active.retain(|&index| groups[index as usize].sounding != 0);
     }
 
-    /// Whether a voice sounds on a bus.
+    /// Returns whether a voice sounds on a bus.
     pub fn has_sound(&self, bus: usize) -> bool {
         self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
     }
@@ -217,7 +215,7 @@ impl Voices {
         }
     }
 
-    /// Like [`Voices::render`] with the same bits, on all threads of a CPU queue.
+    /// Works like [`Voices::render`] with the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
     /// The queue belongs to a different device.
@@ -225,7 +223,7 @@ impl Voices {
         self.share(queue, 0..self.buses.len(), block)
     }
 
-    /// Like [`Voices::render_bus`] with the same bits, on all threads of a CPU queue.
+    /// Works like [`Voices::render_bus`] with the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
     /// The queue belongs to a different device.
@@ -291,7 +289,12 @@ impl Voices {
     }
 }
 
-/// Built one by one, because a clone would lose the capacity.
+/// Returns whether the voice of `slot` is still the one that sounds in its lane of `group`.
+fn sounds(group: &Group, slot: Slot) -> bool {
+    group.generation[slot.lane as usize] == slot.generation && group.sounding >> slot.lane & 1 == 1
+}
+
+/// Creates buses one by one, because a clone would lose the capacity.
 fn new_buses(n_buses: usize) -> Vec<Bus> {
     (0..n_buses).map(|_| Bus::new()).collect()
 }

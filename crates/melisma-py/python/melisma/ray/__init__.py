@@ -1,4 +1,4 @@
-"""Datasets, packed checkpoints and clips on a Ray cluster.
+"""Datasets, packed checkpoints, clips and speech on a Ray cluster.
 
 Shards go to the workers and rows of a manifest come back; audio and weights never pass through Ray's object store. The
 inputs and the output are on storage that every node sees under the same path. A job that was stopped resumes when the
@@ -17,8 +17,8 @@ optional("ray", "\"ray[data]\"")
 from .._feature import Mel, Table, Tokens
 from ._cluster import Workers
 from ._error import JobError
-from ._jobs import build, clips, pack
-from ._report import BuildReport, ClipsReport, JobReport, PackReport
+from ._jobs import build, clips, pack, speak
+from ._report import BuildReport, ClipsReport, JobReport, PackReport, SpeakReport
 
 __all__ = [
     "BuildReport",
@@ -27,10 +27,12 @@ __all__ = [
     "JobReport",
     "Mel",
     "PackReport",
+    "SpeakReport",
     "Table",
     "Tokens",
     "Workers",
     "build",
     "clips",
     "pack",
+    "speak",
 ]

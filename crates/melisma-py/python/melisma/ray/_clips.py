@@ -78,7 +78,7 @@ class Clips:
         return row | {"stamp": stamp(self._files(shard, job["shards"]))}
 
     def finish(self, shards: Sequence[int]) -> dict[str, Any]:
-        """Nothing is left to do."""
+        """Does nothing: no clips are left."""
         return {"output": self.output}
 
 

@@ -1,5 +1,6 @@
 """A dataset as a job: each worker lists the same files, and builds the shards that it is given."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -26,7 +27,9 @@ MAX_LISTED = 1000
 #: Seconds to wait for a worker of a dead driver to let go of a shard.
 TIMEOUT_S = 120
 #: What a shard's report passes on.
-KEYS = ("rows", "frames", "files_ok", "files_failed", "files_without_text", "audio_seconds", "wall_seconds")
+KEYS = (
+    "rows", "frames", "files_ok", "files_failed", "files_left_out", "files_without_text", "audio_seconds", "wall_seconds",
+)
 
 
 class Build:
@@ -131,13 +134,14 @@ class Build:
         order = {
             "inputs": self._listed, "output": output, "store": self.store, "shard": (shard, count),
             # What is unfinished resumes; what was begun with files that have changed since starts over.
-            "overwrite": not os.path.exists(output), "stop_on_failure": False, "progress": None,
+            "overwrite": not os.path.exists(output), "max_failures": None, "progress": None,
         }
         begun = time.monotonic()
         while True:
             try:
                 report = self._builder.build(order)
-                return {key: report[key] for key in KEYS} | {"stamp": stamp([output])}
+                counted = {"failures_by_code": report["failures_by_code"], "stamp": stamp([output])}
+                return {key: report[key] for key in KEYS} | counted
             except melisma.MelismaError as error:
                 if error.kind == "exists" and not order["overwrite"]:
                     order["overwrite"] = True
@@ -160,7 +164,11 @@ class Build:
         if self.folder.read("merged.json") is not None:
             for shard in range(job["shards"]):
                 self._remove(shard)
-        return merged | {"failures": _failures(f"{self.output}.failures.jsonl")}
+        by_code: collections.Counter[str] = collections.Counter()
+        for row in self.folder.rows().values():
+            by_code.update(row.get("failures_by_code", {}))
+        failures = _failures(f"{self.output}.failures.jsonl")
+        return merged | {"failures": failures, "failures_by_code": dict(sorted(by_code.items()))}
 
     def _merge(self, paths: list[str], missing: bool) -> int:
         # Before the job began, there was no output or it may be replaced: what is there is ours.
@@ -179,6 +187,7 @@ class Build:
         path = self._path(shard)
         remove(path)
         remove(f"{path}.failures.jsonl")
+        remove(f"{path}.origin.json")
 
 
 def _paths(feature: Feature) -> list[str]:
@@ -190,7 +199,7 @@ def _paths(feature: Feature) -> list[str]:
 
 def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:
     """Returns the audio files of local inputs, and what was left out, in words."""
-    listed = _melisma._Inputs.find(inputs)
+    listed = _melisma._Inputs.find(inputs, None)
     return listed, listed.skipped()
 
 

@@ -4,19 +4,21 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, Unpack
 
 from .._array import value_error
-from .._feature import Feature, Tokens, as_feature
+from .._feature import Feature, Tokens, as_feature, warn_of_builtin
 from .._path import StrPath, path_of
 from ..dataset import Store
+from ..speak import Sampling, as_manner, as_which
 from ._clips import Clips
 from ._cluster import Cluster, Needs, Workers, check_int
 from ._dataset import Build
 from ._error import JobError
 from ._pack import Pack
 from ._pipeline import Pipeline, Work
-from ._report import BuildReport, ClipsReport, PackReport
+from ._report import BuildReport, ClipsReport, PackReport, SpeakReport
+from ._speak import CORPORA, Speak
 
 #: One worker on each core.
 CORES = Workers()
@@ -28,6 +30,7 @@ OTHERWISE = {
     "threads": "use workers=Workers(num_cpus=...)",
     "shard": "use shards, the number of them",
     "on_error": "files that fail are listed, and the others are built",
+    "max_failures": "files that fail are listed, and the others are built",
     "progress": "Ray shows the progress",
 }
 #: What rows have beside counts: the report has a time of its own.
@@ -74,8 +77,10 @@ def build(
     for key in old.keys() & OTHERWISE.keys():
         raise value_error(f"`{key}` cannot be set for a job on Ray", OTHERWISE[key])
     resolved = as_feature(feature, old, "melisma.ray.build")
+    warn_of_builtin(resolved)
     kind = os.path.splitext(path_of(output))[1][1:] if store is None else store
-    if kind not in KINDS:
+    is_lines = kind == "jsonl" and store is None and isinstance(resolved, Tokens)
+    if not is_lines and (kind not in KINDS or (kind == "npy" and store is None)):
         hint = "use store=\"hdf5\", \"safetensors\" or \"npy\", or a name that ends with .h5 or .safetensors"
         raise value_error(f"unknown kind of dataset `{kind}`", hint)
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
@@ -163,6 +168,68 @@ def clips(
     }
     work = Clips(_absolute(folder), settings, shards, overwrite)
     return ClipsReport(**_run(work, workers, retries, allow_missing=False))
+
+
+def speak(
+    texts: StrPath,
+    output: StrPath,
+    voice_model: StrPath,
+    *,
+    model: StrPath = "builtin:mini24",
+    voice: str | None = None,
+    seed: int = 0,
+    speed: float = 1.0,
+    noise: int | None = 0,
+    sample_format: str = "s16",
+    precision: Literal["fp32", "bf16"] | None = None,
+    workers: Workers = CORES,
+    shards: int | None = None,
+    retries: int = 2,
+    overwrite: bool = False,
+    memory_limit: int | str | None = None,
+    **sampling: Unpack[Sampling],
+) -> SpeakReport:
+    """Speaks a list of texts, as `melisma speak --list` does, or resumes an earlier job.
+
+    Args:
+        texts: The list: lines with `text` and, where wanted, `voice`, `seed` and `name`.
+        output: A name without a suffix is a folder of audio, one that ends with .safetensors, .h5 or .jsonl a corpus
+            of tokens.
+        voice_model: The folder of the language model.
+        model: Its codec.
+        voice: The voice of lines without one; None is the model's first.
+        seed: The seed of lines without one.
+        speed: The speed of audio at the same pitch, 0.25 to 4.
+        noise: The seed of the codec's noise in audio, or None for none.
+        sample_format: That of audio: "s16", "s24" or "f32".
+        precision: As for `melisma.speak.Speaker`; None is that of each worker's settings.
+        workers: As for `build`.
+        shards: As for `build`; a shard is a range of lines, by default 256 at most.
+        retries: As for `build`.
+        overwrite: Whether the output, and an earlier job with its shards, is replaced.
+        memory_limit: As for `build`.
+        sampling: How tokens are drawn, see `melisma.speak.Sampling`.
+
+    Returns:
+        Counts of texts, frames, samples and shards, the lines that failed, notes and faults.
+    """
+    _check(workers, shards, retries)
+    suffix = os.path.splitext(path_of(output))[1]
+    if suffix not in ("", *CORPORA):
+        hint = "use a name without a suffix for audio, or one that ends with .safetensors, .h5 or .jsonl for tokens"
+        raise value_error(f"unknown kind of output `{suffix}`", hint)
+    if suffix and speed != 1.0:
+        raise value_error(f"speed is {speed!r}: tokens have no speed", "leave it out, or write audio to a folder")
+    which = as_which(voice, seed)
+    options = {
+        "voice_model": _absolute(voice_model), "model": _absolute(model), "precision": precision,
+        "memory_limit": memory_limit, "overwrite": overwrite, "manner": as_manner(speed, noise, sampling),
+        "asked": {
+            "voice": which[0], "seed": which[1], "sample_format": sample_format, "format": "codes", "drop_repeats": False,
+        },
+    }
+    work = Speak(_absolute(texts), _absolute(output), shards, options)
+    return SpeakReport(**_run(work, workers, retries, allow_missing=False))
 
 
 def _with_absolute_paths(feature: Feature) -> Feature:

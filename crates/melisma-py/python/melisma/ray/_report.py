@@ -34,9 +34,11 @@ class BuildReport(JobReport):
         frames: Frames of all rows.
         files_ok: Files that were used.
         files_failed: Files that could not be used.
+        files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
         files_without_text: Files without a text, for tokens.
         audio_seconds: Seconds of audio that were read.
         failures: A dict for each of the first thousand files that failed, with `path` and the reason.
+        failures_by_code: How many failures there are of each reason, its `code`.
         missing_shards: Shards that the dataset lacks.
         skipped: What was left out of the inputs, in words.
     """
@@ -45,9 +47,11 @@ class BuildReport(JobReport):
     frames: int
     files_ok: int
     files_failed: int
+    files_left_out: int
     files_without_text: int
     audio_seconds: float
     failures: list[dict[str, Any]]
+    failures_by_code: dict[str, int]
     missing_shards: int
     skipped: list[str]
 
@@ -84,3 +88,26 @@ class ClipsReport(JobReport):
     clips_kept: int
     notes: int
     samples: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SpeakReport(JobReport):
+    """What `speak` did: the fields of `JobReport`, and these.
+
+    Args:
+        output: The folder of audio, or the corpus.
+        texts: Texts that were spoken.
+        texts_kept: Those of them that were there already when their shard began.
+        frames: Frames of tokens; of audio, those of this job only.
+        samples: Samples of audio that this job has written.
+        failures: A dict for each of the first thousand lines that failed, with `path`, as in list.jsonl:7, and `message`.
+        notes: What listeners should know of single lines.
+    """
+
+    output: str
+    texts: int
+    texts_kept: int
+    frames: int
+    samples: int
+    failures: list[dict[str, Any]]
+    notes: list[str]

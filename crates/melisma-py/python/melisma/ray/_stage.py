@@ -74,7 +74,7 @@ def _private(folder: str) -> Iterator[None]:
     lock = None
     while lock is None:
         os.mkdir(folder, 0o700)
-        lock = _locked(folder, fcntl.LOCK_EX)
+        lock = _take_lock(folder, fcntl.LOCK_EX)
     try:
         yield
     finally:
@@ -85,13 +85,13 @@ def _private(folder: str) -> Iterator[None]:
 def sweep(parent: str) -> None:
     """Removes what killed workers have left."""
     for folder in glob.glob(os.path.join(glob.escape(parent), f"{PREFIX}*")):
-        lock = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = _take_lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
 
-def _locked(folder: str, how: int) -> int | None:
+def _take_lock(folder: str, how: int) -> int | None:
     """Locks a folder of this user; None if that cannot be done, or the folder is gone by then."""
     try:
         file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

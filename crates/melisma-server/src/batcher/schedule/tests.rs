@@ -151,7 +151,7 @@ impl World {
         assert!(n_each * rows.len() <= max_frames.max(1));
         let latest = rows.iter().map(|row| (row.frames[0].at, row.key)).max().unwrap();
         let taken: Vec<Key> = rows.iter().map(|row| row.key).collect();
-        // Nobody is passed over for a frame that is due later, so nobody starves.
+        // A frame that is due later never goes first, so nobody starves.
         let left = self.streams.iter().filter(|(key, model)| !taken.contains(key) && Self::can_step(model));
         for (key, model) in left {
             let passed = model.due.front().is_some_and(|due| (*due, *key) < latest);

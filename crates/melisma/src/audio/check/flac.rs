@@ -75,7 +75,7 @@ fn coded(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((value, len))
 }
 
-pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
+pub(super) fn count_samples(window: &mut Window<impl Read>) -> Result<Option<u64>> {
     let declared = metadata(window)?;
     let (mut sample, mut expected) = (0, None);
     loop {

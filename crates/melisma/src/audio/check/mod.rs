@@ -26,7 +26,7 @@ pub(super) enum Format {
     Adts,
 }
 
-/// The format of `file`, if its first few bytes identify it.
+/// Returns the format of `file`, if its first few bytes identify it.
 pub(super) fn sniff(file: File) -> Result<Option<Format>> {
     let mut window = Window::new(file);
     window.pass_id3()?;
@@ -38,18 +38,18 @@ pub(super) fn sniff(file: File) -> Result<Option<Format>> {
 }
 
 /// Reads all of `bytes`; returns the number of samples that it declares, if any.
-pub(super) fn whole(format: Format, bytes: impl Read) -> Result<Option<u64>> {
+pub(super) fn count_samples(format: Format, bytes: impl Read) -> Result<Option<u64>> {
     let mut window = Window::new(bytes);
     window.pass_id3()?;
     match format {
-        Format::Flac => flac::whole(&mut window),
-        Format::Ogg => ogg::whole(&mut window),
+        Format::Flac => flac::count_samples(&mut window),
+        Format::Ogg => ogg::count_samples(&mut window),
         Format::Mp3 => mpeg::whole_mp3(&mut window).map(|()| None),
         Format::Adts => mpeg::whole_adts(&mut window).map(|()| None),
     }
 }
 
-/// Whether only tags or padding zeros are left after the audio.
+/// Returns whether only tags or padding zeros are left after the audio.
 fn is_tail(window: &mut Window<impl Read>) -> Result<bool> {
     let bytes = window.look(16)?;
     if [&b"TAG"[..], b"APETAGEX", b"LYRICSBEGIN"].iter().any(|mark| bytes.starts_with(mark)) {

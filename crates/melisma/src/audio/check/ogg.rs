@@ -6,6 +6,7 @@ use std::io::Read;
 
 use super::is_tail;
 use super::window::Window;
+use crate::audio::decode::pre_skip_in_ogg;
 use crate::{Error, Result};
 
 const HEAD: usize = 27;
@@ -18,8 +19,8 @@ const MAX_STREAMS: usize = 256;
 
 #[derive(Debug, Default)]
 struct Streams {
-    /// For each open stream, the number of its next page, and the samples up to its last page.
-    open: BTreeMap<u32, (u32, u64)>,
+    /// By their serial numbers.
+    open: BTreeMap<u32, Stream>,
     /// Samples of the streams that have ended.
     n_samples: u64,
     /// Whether there was never more than one stream at a time, so that all samples belong to one
@@ -27,7 +28,23 @@ struct Streams {
     is_single: bool,
 }
 
-pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
+#[derive(Debug)]
+struct Stream {
+    /// The number of its next page.
+    next_page: u32,
+    /// The clock of its last page.
+    end: u64,
+    /// What the clock counts before the audio.
+    pre_skip: u64,
+}
+
+impl Stream {
+    fn n_samples(&self) -> u64 {
+        self.end.saturating_sub(self.pre_skip)
+    }
+}
+
+pub(super) fn count_samples(window: &mut Window<impl Read>) -> Result<Option<u64>> {
     let mut streams = Streams { is_single: true, ..Streams::default() };
     let mut n_pages = 0u64;
     loop {
@@ -68,9 +85,9 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
 }
 
 impl Streams {
-    /// The number of samples so far.
+    /// Returns the number of samples so far.
     fn sample(&self) -> u64 {
-        self.n_samples + self.open.values().map(|stream| stream.1).max().unwrap_or(0)
+        self.n_samples + self.open.values().map(Stream::n_samples).max().unwrap_or(0)
     }
 
     fn add(&mut self, page: &[u8]) -> Result<()> {
@@ -78,7 +95,8 @@ impl Streams {
         let (flags, serial, number) = (page[5], field(14), field(18));
         let granule = i64::from(field(6)) | i64::from(field(10)) << 32;
         if flags & FIRST != 0 {
-            if self.open.insert(serial, (number, 0)).is_some() || self.open.len() > MAX_STREAMS {
+            let stream = Stream { next_page: number, end: 0, pre_skip: pre_skip(page)? };
+            if self.open.insert(serial, stream).is_some() || self.open.len() > MAX_STREAMS {
                 return Err(Error::corrupt(format!(
                     "an Ogg stream begins within another, after sample {}",
                     self.sample()
@@ -87,17 +105,18 @@ impl Streams {
             self.is_single &= self.open.len() == 1;
         }
         let sample = self.sample();
-        let Some((expected, end)) = self.open.get_mut(&serial) else {
+        let Some(stream) = self.open.get_mut(&serial) else {
             return Err(Error::corrupt(format!("an Ogg page of no stream, after sample {sample}")));
         };
-        if *expected != number {
+        let (expected, end) = (stream.next_page, stream.end);
+        if expected != number {
             return Err(Error::corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
         }
-        *expected = number.wrapping_add(1);
+        stream.next_page = number.wrapping_add(1);
         // The clock of a page is valid only if a packet ends on it.
         if ends_packet(page) {
             match u64::try_from(granule) {
-                Ok(granule) if granule >= *end => *end = granule,
+                Ok(granule) if granule >= end => stream.end = granule,
                 _ => {
                     return Err(Error::corrupt(format!(
                         "the clock of an Ogg page goes back to {granule}, after sample {end}"
@@ -106,11 +125,17 @@ impl Streams {
             }
         }
         if flags & LAST != 0 {
-            self.n_samples = self.n_samples.saturating_add(*end);
+            self.n_samples = self.n_samples.saturating_add(stream.n_samples());
             self.open.remove(&serial);
         }
         Ok(())
     }
+}
+
+/// Returns what the clock of an Opus stream counts before its audio, by its first page.
+fn pre_skip(page: &[u8]) -> Result<u64> {
+    let body = page.get(HEAD + usize::from(page[26])..).unwrap_or_default();
+    if body.starts_with(b"OpusHead") { pre_skip_in_ogg(body) } else { Ok(0) }
 }
 
 fn ends_packet(page: &[u8]) -> bool {

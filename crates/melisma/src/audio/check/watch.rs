@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use melisma_kernels::lock::Mutex;
 
-use super::{Format, whole};
+use super::{Format, count_samples};
 use crate::runtime::thread;
 use crate::{Error, ErrorKind, Result};
 
@@ -55,12 +55,23 @@ impl Watch {
         let (sender, receiver) = sync_channel(MAX_LAG);
         tee.feed = Feed::Running(sender);
         let fed = Cursor::new(start).chain(FeedReader { receiver, block: Cursor::default() });
-        self.thread = Some(thread::start("check", move || whole(format, fed))?);
+        self.thread = Some(thread::start("check", move || count_samples(format, fed))?);
         Ok(())
     }
 
-    /// The result of the check after the decoder has ended: the number of samples that the pipe
-    /// declares, if any.
+    /// Returns what is wrong with the start of a pipe that could not be opened because of `error`.
+    pub(in crate::audio) fn explain_start(&self, error: Error) -> Error {
+        match &self.tee.lock().feed {
+            Feed::Start(start) if start.starts_with(b"OggS") => match count_samples(Format::Ogg, &start[..]) {
+                Err(found) if found.kind() == ErrorKind::Unsupported => found,
+                _ => error,
+            },
+            _ => error,
+        }
+    }
+
+    /// Returns the result of the check after the decoder has ended: the number of samples that the
+    /// pipe declares, if any.
     pub(in crate::audio) fn end(&mut self) -> Result<Option<u64>> {
         // The decoder may leave tags at the end unread.
         let mut rest = vec![0; BLOCK];
@@ -73,7 +84,7 @@ impl Watch {
         self.join()
     }
 
-    /// The damage that made the decoder fail with `error`, which does not say where it is.
+    /// Returns the damage that made the decoder fail with `error`, which does not say where it is.
     pub(in crate::audio) fn explain(&mut self, error: Error) -> Error {
         // The pipe is cut off here, so a check that finds only that found nothing.
         match self.join() {

@@ -21,12 +21,12 @@ impl<R: Read> Window<R> {
         Self { source, bytes: Vec::new(), at: 0, passed: 0, is_end: false }
     }
 
-    /// The file position of the next byte.
+    /// Returns the file position of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.passed + self.at as u64
     }
 
-    /// The next bytes: at least `n`, or all that remain.
+    /// Returns the next bytes: at least `n`, or all that remain.
     pub(super) fn look(&mut self, n: usize) -> Result<&[u8]> {
         if self.bytes.len() - self.at < n && !self.is_end {
             self.bytes.drain(..self.at);

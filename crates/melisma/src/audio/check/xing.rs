@@ -78,9 +78,9 @@ impl Header {
         }
     }
 
-    /// Whether the one extra frame that is declared may be the header's own frame, which holds no
-    /// audio: some writers count it. The declared bytes then show that no frame is missing, whether
-    /// they include the header or not.
+    /// Returns whether the one extra frame that is declared may be the header's own frame, which
+    /// holds no audio: some writers count it. The declared bytes then show that no frame is
+    /// missing, whether they include the header or not.
     fn counts_itself(&self, found: &Found) -> bool {
         let with_head = found.n_bytes + found.head.unwrap_or(0);
         self.n_bytes.is_none_or(|declared| declared == found.n_bytes || declared == with_head)
@@ -97,7 +97,8 @@ impl Header {
     }
 }
 
-/// The checksum of the audio from the LAME tag at `start`, if the tag's own checksum matches.
+/// Returns the checksum of the audio from the LAME tag at `start`, if the tag's own checksum
+/// matches.
 fn music_crc(frame: &[u8], start: usize) -> Option<u16> {
     let field = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
     let (music, tag) = (field(start + MUSIC_CRC)?, field(start + TAG_CRC)?);
@@ -109,7 +110,7 @@ fn music_crc(frame: &[u8], start: usize) -> Option<u16> {
     (music != 0 && (tag == before || tag == by_ffmpeg)).then_some(music)
 }
 
-/// CRC-16 with the polynomial 0x8005, least significant bit first.
+/// Returns CRC-16 with the polynomial 0x8005, least significant bit first.
 fn checksum(crc: u16, bytes: &[u8]) -> u16 {
     const TABLE: [u16; 256] = table();
     bytes.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])

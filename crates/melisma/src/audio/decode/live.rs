@@ -16,7 +16,8 @@ impl Decoder {
         guarded(|| {
             let (mut watch, pipe) = Watch::new(pipe);
             let source = Box::new(ReadOnlySource::new(pipe));
-            let mut opened = Self::new(source, None, channel, AudioDecoderOptions::default().verify(true))?;
+            let opened = Self::new(source, None, channel, AudioDecoderOptions::default().verify(true));
+            let mut opened = opened.map_err(|error| watch.explain_start(error))?;
             watch.begin(opened.checked_format())?;
             opened.watch = Some(watch);
             Ok(opened)

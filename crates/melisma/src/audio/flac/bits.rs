@@ -50,7 +50,7 @@ impl Bits {
         }
     }
 
-    /// The complete bytes so far.
+    /// Returns the complete bytes so far.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -12,13 +12,13 @@ pub(super) struct Predictor {
     pub(super) shift: u32,
 }
 
-/// The sum of absolute second differences, an estimate of a channel's cost.
+/// Returns the sum of absolute second differences, an estimate of a channel's cost.
 pub(super) fn roughness(samples: &[i32]) -> u64 {
     let second = |x: &[i32]| (i64::from(x[2]) - 2 * i64::from(x[1]) + i64::from(x[0])).unsigned_abs();
     samples.windows(3).map(second).sum()
 }
 
-/// Differences of order `order`, without the first `order` samples.
+/// Returns the differences of order `order`, without the first `order` samples.
 pub(super) fn differences(samples: &[i32], order: usize) -> Vec<i64> {
     let mut values: Vec<i64> = samples.iter().map(|&sample| i64::from(sample)).collect();
     for _ in 0..order {
@@ -28,7 +28,7 @@ pub(super) fn differences(samples: &[i32], order: usize) -> Vec<i64> {
 }
 
 impl Predictor {
-    /// Predictors of order 4, 8 and 12 for `samples`, as far as they are usable.
+    /// Finds predictors of order 4, 8 and 12 for `samples`, as far as they are usable.
     pub(super) fn find(samples: &[i32]) -> Vec<Self> {
         if samples.len() <= 4 * MAX_ORDER {
             return Vec::new();
@@ -57,7 +57,7 @@ impl Predictor {
         Some(Self { coefficients: exact.iter().map(&mut round).collect(), shift })
     }
 
-    /// The residual, without the first samples; `None` if it needs more than 31 bits.
+    /// Returns the residual, without the first samples; `None` if it needs more than 31 bits.
     pub(super) fn residual(&self, samples: &[i32]) -> Option<Vec<i64>> {
         let order = self.coefficients.len();
         let miss = |window: &[i32]| {
@@ -70,7 +70,7 @@ impl Predictor {
     }
 }
 
-/// Autocorrelation under a Welch (parabolic) window.
+/// Computes the autocorrelation under a Welch (parabolic) window.
 fn autocorrelation(samples: &[i32]) -> [f64; MAX_ORDER + 1] {
     let middle = (samples.len() - 1) as f64 / 2.0;
     let windowed: Vec<f64> = samples
@@ -84,7 +84,7 @@ fn autocorrelation(samples: &[i32]) -> [f64; MAX_ORDER + 1] {
     std::array::from_fn(|lag| windowed.iter().zip(&windowed[lag..]).map(|(a, b)| a * b).sum())
 }
 
-/// Coefficients for every order from 1 on, until the prediction is perfect.
+/// Computes the coefficients for every order from 1 on, until the prediction is perfect.
 fn levinson(r: [f64; MAX_ORDER + 1]) -> Vec<(usize, [f64; MAX_ORDER])> {
     let mut c = [0f64; MAX_ORDER];
     let mut error = r[0];

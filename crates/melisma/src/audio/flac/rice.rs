@@ -17,7 +17,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The cheapest coding of a block whose first `order` samples have no residual.
+    /// Returns the cheapest coding of a block whose first `order` samples have no residual.
     pub(super) fn new(residual: &[i64], order: usize) -> Self {
         let n = residual.len() + order;
         let possible = |p: &u32| n.is_multiple_of(1 << p) && n >> p > order;
@@ -58,7 +58,7 @@ fn fold(x: i64) -> u64 {
     (x << 1 ^ x >> 63) as u64
 }
 
-/// The best parameter for `n` numbers with this sum, and an upper bound for their bits.
+/// Returns the best parameter for `n` numbers with this sum, and an upper bound for their bits.
 fn parameter(sum: u64, n: u64) -> (u32, u64) {
     let cost = |k: u32| 5 + n * u64::from(k + 1) + (sum >> k);
     let best = (0..=MAX_LONG).min_by_key(|&k| cost(k)).unwrap_or(0);

@@ -24,7 +24,7 @@ enum Coding {
 }
 
 impl<'a> Subframe<'a> {
-    /// The cheapest coding of `samples`, which are not empty.
+    /// Returns the cheapest coding of `samples`, which are not empty.
     pub(super) fn best(samples: &'a [i32], bits: u32) -> Self {
         if samples.iter().all(|&sample| sample == samples[0]) {
             return Self { samples, bits, coding: Coding::Constant };

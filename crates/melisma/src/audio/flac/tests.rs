@@ -87,6 +87,18 @@ fn music_becomes_smaller() {
 }
 
 #[test]
+fn frames_name_their_rate() {
+    let samples = noise(BLOCK + 5, 0.5);
+    for (sample_rate, code) in
+        [(8_000, 4), (24_000, 7), (44_100, 9), (96_000, 11), (12_000, 12), (11_025, 13), (384_000, 14), (65_537, 0)]
+    {
+        let bytes = encode(&Clip::mono(sample_rate, samples.clone()), Depth::S16).unwrap();
+        assert_eq!(bytes[HEAD + 2] & 15, code, "{sample_rate} Hz");
+        assert!(decode(&bytes, sample_rate).0 == rounded(&samples, Depth::S16), "{sample_rate} Hz");
+    }
+}
+
+#[test]
 fn wrong_formats_are_refused() {
     for (rate, channels) in [(0, 1), (1_000_000, 1), (48_000, 0), (48_000, 9)] {
         assert!(Writer::new(Cursor::new(Vec::new()), rate, channels, Depth::S16).is_err());

@@ -78,7 +78,8 @@ impl Lengths {
 }
 
 impl Stretch {
-    /// A stream that plays `speed` times as fast as its input. At speed 1 it returns its input.
+    /// Creates a stream that plays `speed` times as fast as its input. At speed 1 it returns its
+    /// input.
     ///
     /// # Errors
     /// `InvalidArgument`: `speed` is outside 0.25 to 4, the sample rate outside 1 to 192 kHz, or there
@@ -206,17 +207,17 @@ impl Stretch {
         self.first = needed;
     }
 
-    /// The frame of the input that belongs at the start of a segment.
+    /// Returns the frame of the input that belongs at the start of a segment.
     fn place(&self, segment: u64) -> u64 {
         (segment as f64 * self.lengths.hop as f64 * self.speed).round() as u64
     }
 
-    /// Whole frames that have arrived.
+    /// Returns the whole frames that have arrived.
     fn n_in(&self) -> u64 {
         self.first + (self.input.len() / self.n_channels) as u64
     }
 
-    /// Frames of output for `n_in` frames of input.
+    /// Returns the number of frames of output for `n_in` frames of input.
     fn n_out(&self, n_in: u64) -> u64 {
         (n_in as f64 / self.speed).round() as u64
     }

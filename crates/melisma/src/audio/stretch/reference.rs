@@ -2,7 +2,7 @@
 
 use super::Lengths;
 
-/// Samples of one channel; several channels are compared together.
+/// Returns the samples of one channel; several channels are compared together.
 pub(super) fn stretch(channels: &[Vec<f64>], sample_rate: u32, speed: f64) -> Vec<Vec<f64>> {
     let Lengths { hop, overlap, reach } = Lengths::new(sample_rate);
     let n_in = channels[0].len();
@@ -41,7 +41,7 @@ pub(super) fn stretch(channels: &[Vec<f64>], sample_rate: u32, speed: f64) -> Ve
     output
 }
 
-/// The normalised correlation of the frames from two places on.
+/// Returns the normalised correlation of the frames from two places on.
 fn correlation(channels: &[Vec<f64>], [a, b]: [usize; 2], len: usize) -> f64 {
     let (mut product, mut power_a, mut power_b) = (0.0, 0.0, 0.0);
     for channel in channels {

@@ -1,7 +1,7 @@
 //! Finds where a signal is most like a given piece, by the normalised cross-correlation.
 
-pub(super) use crate::audio::resample::LANES;
-use crate::audio::resample::dot;
+pub(super) use crate::audio::sinc::LANES;
+use crate::audio::sinc::dot;
 
 /// Interleaved samples to compare.
 pub(super) struct Query<'a> {
@@ -23,7 +23,8 @@ pub(super) struct Match {
     pub(super) likeness: f32,
 }
 
-/// The offset with the largest positive correlation, the first of equal ones. NaN counts as unlike.
+/// Returns the offset with the largest positive correlation, the first of equal ones. NaN counts as
+/// unlike.
 pub(super) fn closest(query: Query) -> Match {
     let Query { template, span, n_channels, otherwise } = query;
     let len = template.len();

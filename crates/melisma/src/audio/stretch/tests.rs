@@ -13,7 +13,7 @@ fn in_chunks(layout: Layout, speed: f64, samples: &[f32], chunk: usize) -> Vec<f
     output
 }
 
-fn whole(layout: Layout, speed: f64, samples: &[f32]) -> Vec<f32> {
+fn stretch_all(layout: Layout, speed: f64, samples: &[f32]) -> Vec<f32> {
     in_chunks(layout, speed, samples, samples.len().max(1))
 }
 
@@ -25,7 +25,7 @@ fn noise(i: usize) -> f64 {
     f64::from((i as u32).wrapping_mul(2_654_435_761) ^ (i as u32) >> 3) / f64::from(u32::MAX) - 0.5
 }
 
-/// A gliding voice with a hiss, and near-silent pauses: exact silence has equal likenesses.
+/// Returns a gliding voice with a hiss, and near-silent pauses: exact silence has equal likenesses.
 fn voice(n: usize) -> Vec<f32> {
     let mut phase = 0.0;
     let sample = |i: usize| {
@@ -41,7 +41,7 @@ fn tone(hz: f64, n: usize) -> Vec<f32> {
     (0..n).map(|i| (0.5 * (TAU * hz * i as f64 / 24_000.0).sin()) as f32).collect()
 }
 
-/// The share of a signal's power that lies at `hz`.
+/// Returns the share of a signal's power that lies at `hz`.
 fn share(samples: &[f32], hz: f64) -> f64 {
     let (mut re, mut im, mut power) = (0.0, 0.0, 0.0);
     for (i, &sample) in samples.iter().enumerate() {
@@ -57,7 +57,7 @@ fn share(samples: &[f32], hz: f64) -> f64 {
 fn chunks_change_no_bit() {
     let samples = voice(9000);
     for (layout, speed) in [(MONO, 0.25), (MONO, 0.8), (MONO, 1.25), (MONO, 4.0), (STEREO, 0.7), (STEREO, 3.0)] {
-        let expected = bits(&whole(layout, speed, &samples));
+        let expected = bits(&stretch_all(layout, speed, &samples));
         for chunk in [1, 7, 333, 2048] {
             assert!(bits(&in_chunks(layout, speed, &samples, chunk)) == expected, "{speed} in chunks of {chunk}");
         }
@@ -72,7 +72,7 @@ fn the_reference_agrees() {
         let channel = |c| samples.iter().skip(c).step_by(n_channels).map(|&sample| f64::from(sample)).collect();
         let channels: Vec<Vec<f64>> = (0..n_channels).map(channel).collect();
         let expected = reference::stretch(&channels, layout.sample_rate, speed);
-        let found = whole(layout, speed, &samples);
+        let found = stretch_all(layout, speed, &samples);
         assert_eq!(found.len(), expected[0].len() * n_channels);
         for (i, frame) in found.chunks(n_channels).enumerate() {
             for (found, channel) in frame.iter().zip(&expected) {
@@ -98,7 +98,7 @@ fn speed_one_is_the_identity() {
 fn tones_keep_their_pitch() {
     for hz in [60.0, 220.0, 1000.0, 7000.0] {
         for speed in [0.25, 0.8, 1.25, 4.0] {
-            let output = whole(MONO, speed, &tone(hz, 24_000));
+            let output = stretch_all(MONO, speed, &tone(hz, 24_000));
             let at = |cents: f64| share(&output, hz * (cents / 1200.0).exp2());
             let found = (-12..=12).map(f64::from).max_by(|a, b| at(*a).total_cmp(&at(*b))).unwrap();
             assert!(found.abs() <= 5.0, "{hz} Hz at speed {speed} is {found} cents off");
@@ -111,12 +111,12 @@ fn tones_keep_their_pitch() {
 fn lengths_are_the_input_over_the_speed() {
     for n in [0, 1, 2, 15, 16, 239, 240, 359, 360, 600, 601, 1000, 5003] {
         for speed in [0.25, 0.3, 0.8, 0.999, 1.0, 1.001, 1.25, 2.0, 4.0] {
-            let output = whole(MONO, speed, &voice(n));
+            let output = stretch_all(MONO, speed, &voice(n));
             assert_eq!(output.len(), (n as f64 / speed).round() as usize, "{n} at {speed}");
             assert!(output.iter().all(|sample| sample.abs() < 1.5), "{n} at {speed}");
         }
     }
-    let half_a_frame = whole(STEREO, 0.5, &voice(2001));
+    let half_a_frame = stretch_all(STEREO, 0.5, &voice(2001));
     assert_eq!(half_a_frame.len(), 4000);
 }
 
@@ -137,11 +137,11 @@ fn memory_and_delay_are_bounded() {
 
 #[test]
 fn silence_stays_silence_and_noise_its_level() {
-    assert!(whole(MONO, 0.7, &[0.0; 5000]).iter().all(|sample| sample.to_bits() == 0));
+    assert!(stretch_all(MONO, 0.7, &[0.0; 5000]).iter().all(|sample| sample.to_bits() == 0));
     let hiss: Vec<f32> = (0..24_000).map(|i| noise(i) as f32).collect();
     let level = |samples: &[f32]| 10.0 * (samples.iter().map(|x| x * x).sum::<f32>() / samples.len() as f32).log10();
     for speed in [0.5, 0.8, 1.25, 2.0] {
-        let change = level(&whole(MONO, speed, &hiss)) - level(&hiss);
+        let change = level(&stretch_all(MONO, speed, &hiss)) - level(&hiss);
         assert!(change.abs() < 0.3, "{speed}: {change} dB");
     }
 }
@@ -152,7 +152,7 @@ fn nan_stays_where_it_is() {
         for speed in [0.25, 0.8, 1.25, 4.0] {
             let mut samples = voice(24_000);
             samples[12_000] = bad;
-            let output = whole(MONO, speed, &samples);
+            let output = stretch_all(MONO, speed, &samples);
             let spoilt = |sample: &f32| !sample.is_finite() || sample.abs() > 2.0;
             let at: Vec<f64> = (0..output.len()).filter(|&i| spoilt(&output[i])).map(|i| i as f64 * speed).collect();
             let near = 11_000.0..13_000.0;

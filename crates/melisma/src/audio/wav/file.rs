@@ -60,12 +60,12 @@ impl File {
         Ok(Self { file, len, header, bytes: Vec::new(), reads, map: None, clipping: Clipping::default() })
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What [`File::read_mono`] found.
+    /// Returns what [`File::read_mono`] found.
     pub(in crate::audio) fn clipping(&self) -> &Clipping {
         &self.clipping
     }

@@ -21,9 +21,9 @@ const W64_TAIL: [u8; 12] = [0xf3, 0xac, 0xd3, 0x11, 0x8c, 0xd1, 0x00, 0xc0, 0x4f
 
 /// A source of header bytes: a slice, a file or a pipe.
 pub(crate) trait Bytes {
-    /// The number of bytes, or a bound if the end is open.
+    /// Returns the number of bytes, or a bound if the end is open.
     fn len(&self) -> u64;
-    /// Whether the number of bytes is known only at their end.
+    /// Returns whether the number of bytes is known only at their end.
     fn is_open(&self) -> bool {
         false
     }
@@ -60,7 +60,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Bytes of one sample in the file.
+    /// Returns the bytes of one sample in the file.
     pub fn bytes(self) -> usize {
         match self {
             Self::Little(format) | Self::Big(format) => format.bytes(),
@@ -68,7 +68,7 @@ impl Coding {
         }
     }
 
-    /// The sample format that holds the decoded values.
+    /// Returns the sample format that holds the decoded values.
     pub fn format(self) -> SampleFormat {
         match self {
             Self::Little(format) | Self::Big(format) => format,
@@ -97,12 +97,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes per block: one sample of every channel.
+    /// Returns the bytes per block: one sample of every channel.
     pub fn block_len(&self) -> usize {
         self.n_channels * self.coding.bytes()
     }
 
-    /// Samples per channel.
+    /// Returns the number of samples per channel.
     pub fn n_frames(&self) -> u64 {
         self.data_len / self.block_len() as u64
     }
@@ -209,7 +209,7 @@ impl Family {
         Ok(Chunk { name, body, len: u64::from(len) })
     }
 
-    /// Padding of a chunk that ends at `end`: to an even size, in W64 to a multiple of 8.
+    /// Returns the padding of a chunk that ends at `end`: to an even size, in W64 to a multiple of 8.
     fn padding(self, end: u64) -> u64 {
         if self == Self::W64 { end.wrapping_neg() & 7 } else { end & 1 }
     }
@@ -269,7 +269,7 @@ impl Layout {
         Ok(Self { sample_rate, n_channels, coding })
     }
 
-    /// `left` is `None` if the end is open.
+    /// Adds the data chunk; `left` is `None` if the end is open.
     fn with_data(self, data_at: u64, declared: u64, left: Option<u64>) -> Result<Header> {
         let mut note = None;
         let is_unset = declared == u64::from(UNKNOWN_SIZE) || declared == u64::MAX;
@@ -301,12 +301,12 @@ impl Layout {
     }
 }
 
-/// The error for a file that ends before its declared end.
+/// Returns the error for a file that ends before its declared end.
 pub(super) fn too_short(declared: u64, there: u64) -> Error {
     Error::truncated(format!("{declared} bytes of samples are declared, {there} are there"))
 }
 
-/// Integers of odd bit depths are left-aligned in the next whole number of bytes.
+/// Returns the coding; integers of odd bit depths are left-aligned in the next whole number of bytes.
 fn coding(tag: u16, n_bits: u16, family: Family) -> Result<Coding> {
     let format = match (tag, n_bits) {
         (TAG_PCM, 1..=8) => SampleFormat::U8,

@@ -47,7 +47,7 @@ pub enum SampleFormat {
 }
 
 impl SampleFormat {
-    /// Bytes of one sample.
+    /// Returns the bytes of one sample.
     pub fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
@@ -58,7 +58,7 @@ impl SampleFormat {
         }
     }
 
-    /// The format called `name` on the command line: `s16`, `s24` or `f32`.
+    /// Returns the format called `name` on the command line: `s16`, `s24` or `f32`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "s16" => Some(Self::S16),
@@ -68,7 +68,7 @@ impl SampleFormat {
         }
     }
 
-    /// The name of the format, as [`from_name`](Self::from_name) takes it.
+    /// Returns the name of the format, as [`from_name`](Self::from_name) takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::U8 => "u8",
@@ -80,13 +80,13 @@ impl SampleFormat {
         }
     }
 
-    /// Whether samples beyond full scale are preserved.
+    /// Returns whether samples beyond full scale are preserved.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 }
 
-/// Whether a file that begins with `start` is for this reader.
+/// Returns whether a file that begins with `start` is for this reader.
 pub(crate) fn is_wav(start: &[u8]) -> bool {
     [b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff"].iter().any(|name| start.starts_with(*name))
 }

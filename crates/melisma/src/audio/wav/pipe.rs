@@ -44,7 +44,7 @@ impl<R: Read> Pipe<R> {
         &self.header
     }
 
-    /// What was found so far.
+    /// Returns what was found so far.
     pub(in crate::audio) fn clipping(&self) -> &Clipping {
         &self.clipping
     }

@@ -32,12 +32,12 @@ pub fn decode(bytes: &[u8]) -> Result<Wav<'_>> {
 }
 
 impl Wav<'_> {
-    /// Samples per channel.
+    /// Returns the number of samples per channel.
     pub fn n_frames(&self) -> usize {
         self.data.len() / (self.n_channels * self.coding.bytes())
     }
 
-    /// All samples; NaN and infinities are preserved.
+    /// Returns all samples; NaN and infinities are preserved.
     pub fn to_clip(&self) -> Clip {
         let mut samples = vec![0.0; self.data.len() / self.coding.bytes()];
         sample::to_f32(self.coding, self.data, &mut samples);

@@ -45,7 +45,7 @@ fn from_i16(value: i16) -> f32 {
     f32::from(value) / 32_768.0
 }
 
-/// The sample is in the upper three bytes, so its sign is that of the integer.
+/// Returns a 24-bit sample. It is in the upper three bytes, so its sign is that of the integer.
 fn from_i24(bytes: [u8; 4]) -> f32 {
     (i32::from_le_bytes(bytes) >> 8) as f32 / 8_388_608.0
 }
@@ -54,7 +54,7 @@ fn from_i32(value: i32) -> f32 {
     (f64::from(value) / 2_147_483_648.0) as f32
 }
 
-/// ITU-T G.711, A-law: sign, three bits of exponent, four of mantissa, every other bit inverted.
+/// Decodes ITU-T G.711, A-law: sign, three bits of exponent, four of mantissa, every other bit inverted.
 fn a_law(byte: u8) -> i16 {
     let byte = byte ^ 0x55;
     let (exponent, mantissa) = (i16::from(byte >> 4 & 7), i16::from(byte & 15));
@@ -65,7 +65,7 @@ fn a_law(byte: u8) -> i16 {
     if byte & 0x80 == 0 { -size } else { size }
 }
 
-/// ITU-T G.711, mu-law: all bits inverted.
+/// Decodes ITU-T G.711, mu-law: all bits inverted.
 fn mu_law(byte: u8) -> i16 {
     let byte = !byte;
     let (exponent, mantissa) = (i16::from(byte >> 4 & 7), i16::from(byte & 15));

@@ -1,7 +1,7 @@
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
 use super::{MAX_SAMPLE_RATE, SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
-use crate::audio::Clip;
+use crate::audio::{Clip, Layout};
 use crate::{Error, Result};
 
 /// Writes WAV incrementally.
@@ -20,7 +20,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// The sink.
+    /// Returns the sink.
     pub fn sink(&self) -> &W {
         &self.sink
     }
@@ -29,9 +29,17 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// `InvalidArgument` for 0 Hz, or channels outside 1..=256; `Io` if the sink fails.
-    pub fn new(mut sink: W, sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Self> {
-        sink.write_all(&header(sample_rate, n_channels, format)?).map_err(failed)?;
-        let block_len = (n_channels * format.bytes()) as u64;
+    pub fn new(sink: W, sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Self> {
+        Self::piped(sink, Layout::new(sample_rate, n_channels), format, None)
+    }
+
+    /// Writes a header with the sizes of `n_samples` samples per channel, if they are known and have 32 bits.
+    ///
+    /// # Errors
+    /// Those of [`Writer::new`].
+    pub fn piped(mut sink: W, layout: Layout, format: SampleFormat, n_samples: Option<u64>) -> Result<Self> {
+        sink.write_all(&header(layout, format, n_samples)?).map_err(failed)?;
+        let block_len = (layout.n_channels * format.bytes()) as u64;
         Ok(Self { sink, format, block_len, data_len: 0, scratch: Vec::new() })
     }
 
@@ -58,7 +66,7 @@ impl<W: Write> Writer<W> {
         self.sink.flush().map_err(failed)
     }
 
-    /// Finishes a pipe: the sizes in the header stay unknown.
+    /// Finishes a pipe: the sizes in the header stay as they are.
     ///
     /// # Errors
     /// `Io` if the sink fails.
@@ -80,7 +88,7 @@ impl<W: Read + Write + Seek> Writer<W> {
         self.seal_below(UNKNOWN_SIZE.into())
     }
 
-    /// As [`Writer::seal`]; files of `limit` bytes or more become RF64.
+    /// Works like [`Writer::seal`]; files of `limit` bytes or more become RF64.
     pub(super) fn seal_below(self, limit: u64) -> Result<W> {
         let Self { format, data_len, block_len, .. } = self;
         let header_len = header_len(format);
@@ -115,7 +123,7 @@ const DS64_LEN: u64 = 8 + 28;
 /// Bytes that are moved at once.
 const MOVED: u64 = 1 << 20;
 
-/// The first bytes of an RF64 file, up to its `fmt ` chunk.
+/// Returns the first bytes of an RF64 file, up to its `fmt ` chunk.
 fn rf64(riff_len: u64, data_len: u64, n_frames: u64) -> Vec<u8> {
     let mut out = b"RF64".to_vec();
     out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
@@ -156,12 +164,22 @@ pub fn encode(clip: &Clip, format: SampleFormat) -> Result<Vec<u8>> {
     Ok(writer.seal()?.into_inner())
 }
 
-/// Bytes of the header: RIFF 12, fmt 8 + 16 (floats: 18, and a fact chunk of 12), data 8.
+/// Returns the bytes of the header: RIFF 12, fmt 8 + 16 (floats: 18, and a fact chunk of 12), data 8.
 fn header_len(format: SampleFormat) -> u64 {
     if format.is_float() { 12 + 26 + 12 + 8 } else { 12 + 24 + 8 }
 }
 
-fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Vec<u8>> {
+/// Returns the sizes of the file from its ninth byte on, of its samples, and the samples per channel.
+fn sizes(format: SampleFormat, block_len: usize, n_samples: Option<u64>) -> Option<[u32; 3]> {
+    let n_samples = n_samples?;
+    let data_len = n_samples.checked_mul(block_len as u64)?;
+    let riff_len = data_len.checked_add(header_len(format) - 8 + data_len % 2)?;
+    let riff_len = u32::try_from(riff_len).ok().filter(|len| *len != UNKNOWN_SIZE)?;
+    Some([riff_len, data_len as u32, n_samples as u32])
+}
+
+fn header(layout: Layout, format: SampleFormat, n_samples: Option<u64>) -> Result<Vec<u8>> {
+    let Layout { sample_rate, n_channels } = layout;
     if !(1..=MAX_SAMPLE_RATE).contains(&sample_rate) {
         return Err(Error::invalid(format!("a WAV file of {sample_rate} Hz; 1 to {MAX_SAMPLE_RATE} are possible")));
     }
@@ -169,10 +187,11 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
     let channels =
         channels.ok_or_else(|| Error::invalid(format!("a WAV file holds 1 to 256 channels, not {n_channels}")))?;
     let block_len = n_channels * format.bytes();
+    let [riff_len, data_len, n_samples] = sizes(format, block_len, n_samples).unwrap_or([UNKNOWN_SIZE; 3]);
     let mut out = Vec::with_capacity(64);
     let (tag, fmt_len) = if format.is_float() { (TAG_FLOAT, 18_u32) } else { (TAG_PCM, 16) };
     out.extend_from_slice(b"RIFF");
-    out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    out.extend_from_slice(&riff_len.to_le_bytes());
     out.extend_from_slice(b"WAVEfmt ");
     out.extend_from_slice(&fmt_len.to_le_bytes());
     out.extend_from_slice(&tag.to_le_bytes());
@@ -185,10 +204,10 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
         out.extend_from_slice(&0_u16.to_le_bytes());
         out.extend_from_slice(b"fact");
         out.extend_from_slice(&4_u32.to_le_bytes());
-        out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+        out.extend_from_slice(&n_samples.to_le_bytes());
     }
     out.extend_from_slice(b"data");
-    out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    out.extend_from_slice(&data_len.to_le_bytes());
     Ok(out)
 }
 
@@ -198,7 +217,7 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 /// The same for sizes up to 2^22.
 const ROUND_F32: f32 = 12_582_912.0;
 
-/// The bytes of `samples`.
+/// Appends the bytes of `samples`.
 fn store(samples: &[f32], format: SampleFormat, out: &mut Vec<u8>) {
     // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact.
     let scaled = |sample: f32, scale: f64| f64::from(sample) * scale + ROUND - ROUND;

@@ -3,6 +3,8 @@
 #[cfg(feature = "codecs")]
 mod mp3;
 #[cfg(feature = "codecs")]
+mod mp3_length;
+#[cfg(feature = "codecs")]
 mod opus;
 #[cfg(feature = "codecs")]
 mod rate_converter;
@@ -11,6 +13,7 @@ use std::fmt;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use super::Layout;
 use super::flac::{self, Depth};
 use super::wav::{self, SampleFormat};
 use crate::{Error, Result};
@@ -33,7 +36,7 @@ impl Format {
     /// The suffixes of the formats, for messages.
     pub const SUFFIXES: &str = ".wav, .flac, .mp3 or .opus";
 
-    /// The format that the suffix of `path` names, with samples of `samples` where it stores samples.
+    /// Returns the format that the suffix of `path` names, with samples of `samples` where it stores samples.
     ///
     /// # Errors
     /// `Unsupported`: no format has this suffix. `InvalidArgument`: the format does not store such samples.
@@ -57,23 +60,6 @@ impl Format {
             _ => Err(Error::unsupported(format!("{}: cannot write this format", path.display()))
                 .with_hint(format!("name it {}", Self::SUFFIXES))),
         }
-    }
-}
-
-/// The rate and the channels of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Layout {
-    /// Samples per second and channel.
-    pub sample_rate: u32,
-    /// Channels, interleaved.
-    pub n_channels: usize,
-}
-
-impl Layout {
-    /// `n_channels` channels at `sample_rate` Hz.
-    pub fn new(sample_rate: u32, n_channels: usize) -> Self {
-        Self { sample_rate, n_channels }
     }
 }
 
@@ -124,23 +110,30 @@ impl<W: Write> fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A stream of unknown length, which [`Writer::finish`] ends.
+    /// Begins a stream of unknown length, which [`Writer::finish`] ends.
     ///
     /// # Errors
     /// `InvalidArgument`: the format has no such rate or number of channels. `Io`: the sink fails.
     pub fn piped(sink: W, format: Format, layout: Layout) -> Result<Self> {
-        let Layout { sample_rate, n_channels } = layout;
+        Self::sized(sink, format, layout, None)
+    }
+
+    /// Creates a stream of `n_samples` samples per channel, if known: headers of WAV, FLAC and MP3 have their number.
+    ///
+    /// # Errors
+    /// Those of [`Writer::piped`].
+    pub fn sized(sink: W, format: Format, layout: Layout, n_samples: Option<u64>) -> Result<Self> {
         let kind = match format {
-            Format::Wav(samples) => Kind::Wav(wav::Writer::new(sink, sample_rate, n_channels, samples)?),
-            Format::Flac(depth) => Kind::Flac(Box::new(flac::Writer::piped(sink, sample_rate, n_channels, depth)?)),
+            Format::Wav(samples) => Kind::Wav(wav::Writer::piped(sink, layout, samples, n_samples)?),
+            Format::Flac(depth) => Kind::Flac(Box::new(flac::Writer::piped(sink, layout, depth, n_samples)?)),
             #[cfg(feature = "codecs")]
-            Format::Mp3 => Kind::Mp3(Box::new(mp3::Writer::piped(sink, layout)?)),
+            Format::Mp3 => Kind::Mp3(Box::new(mp3::Writer::piped(sink, layout, n_samples)?)),
             #[cfg(feature = "codecs")]
             Format::Opus => Kind::Opus(Box::new(opus::Writer::piped(sink, layout)?)),
             #[cfg(not(feature = "codecs"))]
             Format::Mp3 | Format::Opus => return Err(left_out()),
         };
-        Ok(Self { kind, n_channels })
+        Ok(Self { kind, n_channels: layout.n_channels })
     }
 
     /// Appends interleaved samples, in whole frames.
@@ -173,8 +166,8 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Read + Write + Seek> Writer<W> {
-    /// A file, which [`Writer::seal`] ends. A [`std::fs::File`] must be open for reading too, which that of
-    /// [`File::create`](std::fs::File::create) is not.
+    /// Begins a file, which [`Writer::seal`] ends. A [`std::fs::File`] must be open for reading
+    /// too, which that of [`File::create`](std::fs::File::create) is not.
     ///
     /// # Errors
     /// Those of [`Writer::piped`].

@@ -17,7 +17,9 @@ use std::io::{Seek, SeekFrom, Write};
 use rusty_mp3::{Mp3Encoder, Mp3EncoderConfig};
 
 use super::Layout;
+use super::mp3_length::{MAX_SAMPLES, first_frame};
 use super::rate_converter::RateConverter;
+use crate::audio::resample::resampled_len;
 use crate::{Error, Result};
 
 /// Average kbit/s of one channel and of two.
@@ -36,6 +38,8 @@ pub(super) struct Writer<W> {
 enum Head {
     /// Still to come, and to be left out: a pipe cannot be completed later.
     Omit,
+    /// Still to come, for so many samples per channel of the file.
+    Sized(u64),
     /// To be written, and completed at the end.
     Keep,
     /// Behind us.
@@ -49,9 +53,13 @@ impl<W> fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A stream of unknown length, which [`Writer::finish`] ends.
-    pub(super) fn piped(sink: W, layout: Layout) -> Result<Self> {
-        Self::build(sink, layout, Head::Omit)
+    /// Begins a stream of `n_samples` per channel, if known, which [`Writer::finish`] ends.
+    pub(super) fn piped(sink: W, layout: Layout, n_samples: Option<u64>) -> Result<Self> {
+        let of_file = |n| resampled_len(n, layout.sample_rate, rate(layout.sample_rate));
+        let can_tell = |n: &usize| *n as u64 <= MAX_SAMPLES;
+        let n_samples = n_samples.and_then(|n| usize::try_from(n).ok()).filter(can_tell);
+        let n_samples = n_samples.map(of_file).transpose()?.filter(can_tell);
+        Self::build(sink, layout, n_samples.map_or(Head::Omit, |n| Head::Sized(n as u64)))
     }
 
     fn build(sink: W, layout: Layout, head: Head) -> Result<Self> {
@@ -79,9 +87,12 @@ impl<W: Write> Writer<W> {
 
     fn drain(&mut self) -> Result<()> {
         while let Ok(frame) = self.encoder.next_packet() {
-            if std::mem::replace(&mut self.head, Head::Past) != Head::Omit {
-                self.sink.write_all(&frame).map_err(failed)?;
-            }
+            let frame = match std::mem::replace(&mut self.head, Head::Past) {
+                Head::Omit => continue,
+                Head::Sized(n_samples) => first_frame(&frame, n_samples).unwrap_or_default(),
+                Head::Keep | Head::Past => frame,
+            };
+            self.sink.write_all(&frame).map_err(failed)?;
         }
         Ok(())
     }
@@ -106,7 +117,7 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// A file, which [`Writer::seal`] ends.
+    /// Begins a file, which [`Writer::seal`] ends.
     pub(super) fn new(sink: W, layout: Layout) -> Result<Self> {
         Self::build(sink, layout, Head::Keep)
     }
@@ -124,7 +135,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
-/// The rate of a file for audio of `sample_rate`.
+/// Returns the rate of a file for audio of `sample_rate`.
 fn rate(sample_rate: u32) -> u32 {
     match sample_rate {
         32_000 => 32_000,

@@ -38,7 +38,7 @@ impl<W: Write> fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A file, whose pages hold about a second.
+    /// Begins a file whose pages hold about a second.
     pub(super) fn new(sink: W, layout: Layout) -> Result<Self> {
         let Layout { sample_rate, n_channels } = layout;
         if !(1..=2).contains(&n_channels) {
@@ -56,7 +56,8 @@ impl<W: Write> Writer<W> {
         Ok(Self { ogg, encoder, rates, waiting: Vec::new(), packet, n_samples: 0, n_packets: 0, pre_skip })
     }
 
-    /// A pipe, where every packet is a page of its own, so that it leaves with the next one.
+    /// Begins a stream in which every packet is a page of its own, so that it leaves with the next
+    /// one.
     pub(super) fn piped(sink: W, layout: Layout) -> Result<Self> {
         let mut writer = Self::new(sink, layout)?;
         writer.ogg.set_page_target(1);
@@ -83,7 +84,7 @@ impl<W: Write> Writer<W> {
         self.waiting.extend_from_slice(ready);
     }
 
-    /// Samples of a packet, per channel.
+    /// Returns the number of samples of a packet, per channel.
     fn packet_samples(&self) -> usize {
         (self.rates.layout().sample_rate / PACKETS) as usize
     }
@@ -118,7 +119,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The rate that audio of `sample_rate` is coded at.
+/// Returns the rate that audio of `sample_rate` is coded at.
 fn rate(sample_rate: u32) -> u32 {
     if [8000, 12_000, 16_000, 24_000].contains(&sample_rate) { sample_rate } else { TICKS }
 }

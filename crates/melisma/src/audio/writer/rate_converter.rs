@@ -15,7 +15,7 @@ pub(super) struct RateConverter {
 }
 
 impl RateConverter {
-    /// From `layout` to the same channels at `sample_rate`.
+    /// Converts from `layout` to the same channels at `sample_rate`.
     pub(super) fn new(layout: Layout, sample_rate: u32) -> Result<Self> {
         let resamplers = if sample_rate == layout.sample_rate {
             Vec::new()
@@ -26,7 +26,7 @@ impl RateConverter {
         Ok(Self { layout: Layout { sample_rate, ..layout }, resamplers, channel: Vec::new(), ready: Vec::new() })
     }
 
-    /// The layout of the output.
+    /// Returns the layout of the output.
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
@@ -54,7 +54,7 @@ impl RateConverter {
         self.interleave();
     }
 
-    /// The interleaved outputs of the last call.
+    /// Returns the interleaved outputs of the last call.
     pub(super) fn ready(&self) -> &[f32] {
         &self.ready
     }

@@ -9,7 +9,7 @@ use crate::audio::{Channel, Clip, Source, Stream, Target};
 
 const FORMATS: [Format; 4] = [Format::Wav(SampleFormat::S16), Format::Flac(Depth::S16), Format::Mp3, Format::Opus];
 
-/// A chord that fades in, `n` samples per channel.
+/// Returns a chord that fades in, `n` samples per channel.
 fn chord(layout: Layout, n: usize) -> Vec<f32> {
     let rate = f64::from(layout.sample_rate);
     let voice = |t: f64, hz: f64| (std::f64::consts::TAU * hz * t).sin();
@@ -35,6 +35,65 @@ fn pipe(format: Format, layout: Layout, samples: &[f32]) -> Vec<u8> {
     let mut writer = Writer::piped(Vec::new(), format, layout).unwrap();
     writer.write(samples).unwrap();
     writer.finish().unwrap()
+}
+
+#[test]
+fn a_stream_of_known_length_is_the_file_of_its_samples() {
+    for (n_channels, n_samples) in [(1, 0), (1, 1), (2, 4095), (2, 4096), (1, 10_001)] {
+        let layout = Layout { sample_rate: 24_000, n_channels };
+        let samples = chord(layout, n_samples);
+        let clip = Clip { sample_rate: 24_000, n_channels, samples: samples.clone() };
+        let sized = |format, n| {
+            let mut writer = Writer::sized(Vec::new(), format, layout, Some(n)).unwrap();
+            writer.write(&samples).unwrap();
+            writer.finish().unwrap()
+        };
+        for depth in [SampleFormat::U8, SampleFormat::S16, SampleFormat::F32] {
+            let file = wav::encode(&clip, depth).unwrap();
+            assert!(sized(Format::Wav(depth), n_samples as u64) == file, "{depth:?}, {n_samples}");
+        }
+        let (mut file, streamed) =
+            (flac::encode(&clip, Depth::S16).unwrap(), sized(Format::Flac(Depth::S16), n_samples as u64));
+        // The sizes of the frames and the hash of the samples are known at the end only.
+        file[12..18].fill(0);
+        file[26..42].fill(0);
+        assert!(streamed == file, "FLAC, {n_samples}");
+        for format in FORMATS {
+            assert!(sized(format, u64::MAX) == pipe(format, layout, &samples), "{format:?}: too long for its header");
+        }
+    }
+}
+
+#[test]
+fn mp3_of_a_known_length_begins_with_it() {
+    for (sample_rate, n_channels) in [(24_000, 1), (48_000, 2), (44_100, 2), (22_050, 1), (32_000, 1)] {
+        let layout = Layout { sample_rate, n_channels };
+        for n in [0, 1, 47, 1151, 40_001] {
+            let samples = chord(layout, n);
+            let mut writer = Writer::sized(Vec::new(), Format::Mp3, layout, Some(n as u64)).unwrap();
+            samples.chunks(999 * n_channels).for_each(|piece| writer.write(piece).unwrap());
+            let streamed = writer.finish().unwrap();
+            let plain = pipe(Format::Mp3, layout, &samples);
+            assert!(streamed.len() > plain.len() && streamed.ends_with(&plain), "{layout:?} {n}: its frames follow");
+            let file = file(Format::Mp3, layout, &samples, 999);
+            if n > 0 {
+                let [streamed, file] = [streamed, file].map(|bytes| decode(Format::Mp3, &bytes));
+                assert!(streamed == file, "{layout:?} {n}: {} samples", streamed.samples.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn mp3_of_a_known_length_that_is_cut_is_refused() {
+    let layout = Layout { sample_rate: 24_000, n_channels: 1 };
+    let mut writer = Writer::sized(Vec::new(), Format::Mp3, layout, Some(40_000)).unwrap();
+    writer.write(&chord(layout, 20_000)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip");
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let error = Stream::open(&path, Target::new(48_000)).err().unwrap();
+    assert!(error.to_string().contains("71 MP3 frames are declared, 36 are there"), "{error}");
 }
 
 /// Decodes with another project's decoder, at the rate of the file.
@@ -78,7 +137,7 @@ fn decode_opus(bytes: &[u8]) -> Clip {
     Clip { sample_rate: 48_000, n_channels, samples }
 }
 
-/// The signal-to-noise ratio in dB of `clip` against the chord it was made from, at the clip's rate.
+/// Returns the signal-to-noise ratio in dB of `clip` against the chord it was made from, at the clip's rate.
 fn fidelity(clip: &Clip, layout: Layout, n: usize) -> f64 {
     let of_clip = Layout { sample_rate: clip.sample_rate, ..layout };
     let n = (n as u64 * u64::from(clip.sample_rate) / u64::from(layout.sample_rate)) as usize;

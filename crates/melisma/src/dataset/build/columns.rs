@@ -7,7 +7,7 @@ use crate::dataset::plan::{Feature, Plan};
 use crate::dataset::store::{Layout, Store};
 use crate::dataset::{mel, tokens};
 
-/// The header of the dataset that `plan` describes, for one of several shards.
+/// Returns the header of the dataset that `plan` describes, for one of several shards.
 pub(super) fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
     let (columns, attributes) = match &plan.feature {
         Feature::Mel(options) => mel::layout::describe(options, plan),

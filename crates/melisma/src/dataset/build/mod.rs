@@ -3,6 +3,7 @@
 mod columns;
 mod pipeline;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use melisma_kernels::lock::Mutex;
 use pipeline::{Job, RunStats};
 
 use super::counters::{Counters, Snapshot};
-use super::failure::{Action, Failure, RowFailure, TEXT_STAGE, in_order};
+use super::failure::{self, Failure, RowFailure, TEXT_STAGE, in_order};
 use super::plan::{Check, Feature, Plan, Request, Scan, Tokens};
 use super::store::identity::plan_of;
 use super::store::journal::{self, Header, Journal};
@@ -18,11 +19,12 @@ use super::store::lines::origin::{self, Origin};
 use super::store::paths::Paths;
 use super::store::{INPUTS, Kind, Layout, Store, guard};
 use super::tokens::round_trip;
-use super::work::Work;
+use super::work::{FailedFiles, Work, too_many};
 use crate::config::Threads;
 use crate::output::{self, Existing};
 use crate::runtime::memory::Space;
-use crate::{Error, Remedy, Result};
+use crate::text::count;
+use crate::{Error, Result};
 
 /// The result of a build.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub struct Outcome {
     pub below_limit: usize,
     /// Files whose audio is clipped, which is listed but is not a failure.
     pub clipped: usize,
+    /// Files that filters left out, which are listed but are not failures.
+    pub left_out: usize,
     /// Rows of the dataset.
     pub segments: usize,
     /// Frames of tokens.
@@ -67,9 +71,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Files that have no valid row.
+    /// Returns the number of files that have no valid row.
     pub fn files_failed(&self) -> usize {
-        self.failures.len() - self.without_text - self.below_limit - self.clipped
+        self.failures.len() - self.without_text - self.below_limit - self.clipped - self.left_out
+    }
+
+    /// Returns how many of the failures there are of each [`Failure::code`].
+    pub fn failures_by_code(&self) -> BTreeMap<&str, usize> {
+        failure::by_code(&self.failures)
     }
 }
 
@@ -84,8 +93,8 @@ impl Request<'_> {
         self.build_watched(&Counters::default(), |_, _| {})
     }
 
-    /// As [`Request::build`]. Calls `planned` with the plan and the rows of earlier runs before the work begins; from
-    /// then on `counters` show how far it is, and can stop it.
+    /// Works like [`Request::build`]. Calls `planned` with the plan and the rows of earlier runs before the work
+    /// begins; from then on `counters` show how far it is, and can stop it.
     ///
     /// # Errors
     /// As [`Request::build`], or it was stopped.
@@ -94,7 +103,7 @@ impl Request<'_> {
     }
 }
 
-/// As [`Request::build_watched`].
+/// Works like [`Request::build_watched`].
 fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
     output::target(&request.output, request.existing)?;
@@ -113,10 +122,14 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
     let part = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.feature.clone(), request.inputs, part, Scan { threads, counters })?;
     let refused = plan.refused.iter().map(|refused| &refused.failure);
-    if request.stops_on_failure
-        && let Some(failure) = refused.clone().find(|failure| failure.action != Action::NoText)
-    {
-        return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
+    let mut failed = refused.filter(|failure| failure.is_refusal());
+    let (first, n_others) = (failed.next(), failed.count());
+    if let Some(failure) = first {
+        let error = Error::invalid(format!("{}: {}", failure.path, failure.message));
+        too_many(1 + n_others, request.max_failures, error)?;
+    }
+    if plan.rows.is_empty() && request.shard.1 <= 1 {
+        return Err(without_rows(&plan));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
     let mut layout = columns::layout(&plan, request.shard);
@@ -125,10 +138,11 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
     }
     let hash = layout.text("plan").unwrap_or_default().to_owned();
     let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, stats: &RunStats| {
-        let is_file = |failure: &&Failure| failure.stage != TEXT_STAGE && failure.action != Action::Kept;
-        let n_failed = failures.iter().filter(is_file).count();
+        let n_failed = failures.iter().filter(|failure| failure.is_refusal()).count();
+        let left_out = failures.iter().filter(|failure| failure.is_left_out()).count();
         Outcome {
-            files_ok: plan.n_inputs.saturating_sub(n_failed),
+            files_ok: plan.n_inputs.saturating_sub(n_failed + left_out),
+            left_out,
             without_text: failures.iter().filter(|failure| failure.stage == TEXT_STAGE).count(),
             below_limit: failures.iter().filter(|failure| failure.is_below_limit()).count(),
             clipped: failures.iter().filter(|failure| failure.is_clipped()).count(),
@@ -186,7 +200,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         counters,
         journal: Mutex::new(journal),
         techniques: request.techniques,
-        stops_on_failure: request.stops_on_failure,
+        failed: FailedFiles::new(request.max_failures, plan.refused.iter().chain(&past)),
     };
     let mut stats = pipeline::run(&work, &job, &done)?;
     let wall_seconds = begun.elapsed().as_secs_f64();
@@ -207,7 +221,20 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
     Ok(outcome(failures, resumed, wall_seconds, &stats))
 }
 
-/// Whether the output is finished and of the plan `hash`.
+/// Returns the error for files of which none has a row.
+fn without_rows(plan: &Plan) -> Error {
+    let reasons: Vec<String> = failure::by_code(plan.refused.iter().map(|refused| &refused.failure))
+        .iter()
+        .map(|(code, n)| format!("{n} {code}"))
+        .collect();
+    let first = plan.refused.first().map_or_else(String::new, |RowFailure { failure, .. }| {
+        format!(" ({}); the first is {}: {}", reasons.join(", "), failure.path, failure.message)
+    });
+    Error::invalid(format!("no row can be made of {}{first}", count(plan.n_inputs as u64, "file")))
+        .with_hint("name other files, or change what a row is")
+}
+
+/// Returns whether the output is finished and of the plan `hash`.
 fn is_finished(request: &Request<'_>, output: &Path, hash: &str) -> Result<bool> {
     let Some(lines) = request.lines else {
         return Ok(plan_of(output).is_some_and(|found| found == hash));
@@ -218,7 +245,7 @@ fn is_finished(request: &Request<'_>, output: &Path, hash: &str) -> Result<bool>
     }
 }
 
-/// The rows of a finished output that are below the limit, which is not a part of the plan.
+/// Returns the rows of a finished output that are below the limit, which is not a part of the plan.
 fn still_below_limit(request: &Request<'_>, output: &Path, plan: &Plan) -> Result<Vec<Failure>> {
     match (&plan.feature, request.lines) {
         (Feature::Tokens(Tokens { check: Check::Measure { min_snr_db: Some(least) }, .. }), Some(_)) => {
@@ -239,7 +266,7 @@ fn below_limit(store: &Store, plan: &Plan) -> Result<Vec<RowFailure>> {
     }
 }
 
-/// Texts that belong to no input. The first of several shards lists them.
+/// Returns texts that belong to no input. The first of several shards lists them.
 fn texts_without_file(request: &Request<'_>) -> Result<Vec<Failure>> {
     match &request.feature {
         Feature::Tokens(tokens) if request.shard.0 == 0 => tokens.texts.without_file(request.inputs),

@@ -48,7 +48,7 @@ impl Job {
         }
     }
 
-    /// The most threads that work.
+    /// Returns the most threads that work.
     fn threads(&self) -> usize {
         match self {
             Self::Mel(job) => job.threads(),
@@ -56,7 +56,7 @@ impl Job {
         }
     }
 
-    /// Whether rows are written into a map of the output.
+    /// Returns whether rows are written into a map of the output.
     pub(super) fn maps_output(&self, request: &Request<'_>) -> bool {
         let is_limited = request.context.budget().limit(Space::Host).is_some();
         let writes = request.techniques.writes;
@@ -128,8 +128,8 @@ pub(super) fn run(work: &Work<'_>, job: &Job, done: &[bool]) -> Result<RunStats>
     }
 }
 
-/// Ranges of rows that are not done, split at files, and within a file if it can be read from the
-/// middle.
+/// Returns the ranges of rows that are not done, split at files, and within a file if it can be
+/// read from the middle.
 fn items(plan: &Plan, done: &[bool]) -> Vec<Item> {
     let mut items = Vec::new();
     for file in &plan.files {

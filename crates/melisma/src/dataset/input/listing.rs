@@ -77,7 +77,7 @@ impl Inputs {
     }
 }
 
-/// `None` for damaged lists.
+/// Returns `None` for damaged lists.
 fn parse(bytes: &[u8]) -> Option<Inputs> {
     let (content, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
     if blake3::hash(content).as_bytes() != hash {

@@ -153,7 +153,7 @@ impl Metadata {
         self.rows.shrink_to_fit();
     }
 
-    /// The row of the file at `path`: the one with most of its folders.
+    /// Returns the row of the file at `path`: the one with most of its folders.
     fn row(&self, path: &str) -> Option<usize> {
         let whole = key(path);
         let below = whole.match_indices('/').map(|(at, _)| &whole[at + 1..]);
@@ -167,7 +167,7 @@ impl Metadata {
         self.row(&input::name(path.as_os_str()))
     }
 
-    /// The text of the file at `path`, which is looked up as it is.
+    /// Returns the text of the file at `path`, which is looked up as it is.
     ///
     /// # Errors
     /// The table has no row for it or cannot be read.
@@ -180,13 +180,13 @@ impl Metadata {
         Text::new(&self.text_at(at)?, at)
     }
 
-    /// Where a row begins.
+    /// Returns where a row begins.
     fn at(&self, row: Option<usize>) -> Result<u64> {
         let row = row.ok_or_else(|| Error::invalid(format!("{} has no row for this file", self.path.display())));
         row.map(|row| self.rows[row].at)
     }
 
-    /// The text of the row that begins at byte `at`.
+    /// Returns the text of the row that begins at byte `at`.
     pub(super) fn text_at(&self, at: u64) -> Result<String> {
         Ok(self.fields_at(at)?.into_iter().nth(self.text_column).unwrap_or_default())
     }
@@ -218,7 +218,7 @@ impl Metadata {
     }
 }
 
-/// A name as in the column `path`, without `./` and the suffix of an audio file.
+/// Returns a name as in the column `path`, without `./` and the suffix of an audio file.
 fn key(name: &str) -> String {
     let name = name.strip_prefix("./").unwrap_or(name);
     let stem = name.rsplit_once('.').filter(|(_, suffix)| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));

@@ -4,7 +4,9 @@ mod inputs;
 mod listing;
 mod metadata;
 mod record;
-mod text;
+mod root;
+mod search;
+pub(super) mod text;
 mod texts;
 mod walk;
 
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub use inputs::Inputs;
 pub use metadata::Metadata;
+pub use search::Search;
 pub use text::Text;
 pub use texts::Texts;
 pub use walk::{Names, Skipped};
@@ -24,8 +27,8 @@ pub use walk::{Names, Skipped};
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Suffixes of the files that a folder search accepts.
 pub(super) const SUFFIXES: &[&str] = &[
-    "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif",
-    "aiff",
+    "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "opus", "webm", "weba", "mka", "m4a", "mp4",
+    "aac", "alac", "caf", "aif", "aiff",
 ];
 
 /// One input file. A dataset may have millions, so the name is not stored apart from the path.
@@ -39,7 +42,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The file at `path`, called `shown`, which is the end of the path.
+    /// Returns the file at `path`, called `shown`, which is the end of the path.
     pub(super) fn new(shown: &OsStr, path: PathBuf) -> Self {
         let is_end = path.as_os_str().as_bytes().ends_with(shown.as_bytes());
         let name_at = if is_end { path.as_os_str().len() - shown.len() } else { 0 };
@@ -48,17 +51,17 @@ impl Input {
         input
     }
 
-    /// The path on disk.
+    /// Returns the path on disk.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The name in the dataset, relative to the folder that was searched.
+    /// Returns the name in the dataset, relative to the folder that was searched.
     pub fn name(&self) -> Cow<'_, str> {
         name(self.shown())
     }
 
-    /// The bytes of the path that are the name.
+    /// Returns the bytes of the path that are the name.
     pub(super) fn name_len(&self) -> usize {
         self.path.as_os_str().len() - self.name_at as usize
     }
@@ -89,7 +92,8 @@ pub(super) fn suffix(path: &Path) -> Option<&str> {
     path.extension().and_then(OsStr::to_str)
 }
 
-/// A path as UTF-8. Other bytes become %XX, and so does a `%` that would look like such an escape.
+/// Returns a path as UTF-8. Other bytes become %XX, and so does a `%` that would look like such an
+/// escape.
 pub(super) fn name(path: &OsStr) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) if !text.contains(['%', '\0']) => Cow::Borrowed(text),

@@ -23,7 +23,7 @@ pub enum Texts {
 }
 
 impl Texts {
-    /// The text of `input`.
+    /// Returns the text of `input`.
     pub(in crate::dataset) fn find(&self, input: &Input) -> Result<Text> {
         match self {
             Self::Beside => match beside(input.path())? {
@@ -50,7 +50,7 @@ impl Texts {
         }
     }
 
-    /// Texts that belong to none of `inputs`, and rows of the table that cannot be read.
+    /// Returns texts that belong to none of `inputs`, and rows of the table that cannot be read.
     pub(in crate::dataset) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
         match self {
             Self::Beside => Ok(Vec::new()),
@@ -59,7 +59,7 @@ impl Texts {
     }
 }
 
-/// The content of `NAME.txt` beside `path`, without white space at its ends.
+/// Returns the content of `NAME.txt` beside `path`, without white space at its ends.
 fn beside(path: &Path) -> Result<Option<String>> {
     let path = path.with_extension("txt");
     let name = path.file_name().unwrap_or_default().display().to_string();

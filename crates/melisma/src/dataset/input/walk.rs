@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::root::Root;
 use super::{Input, SUFFIXES, suffix};
 use crate::text::count;
 use crate::{Error, Result};
@@ -16,8 +17,8 @@ const MAX_NAMES: usize = 3;
 /// Suffixes of audio files in unsupported formats.
 const OTHER_AUDIO: &[&str] = &[
     "3ga", "aa", "aax", "ac3", "act", "adx", "aifc", "amr", "ape", "au", "awb", "dff", "dsf", "dts", "dvf", "eac3",
-    "gsm", "m4b", "m4p", "mka", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "opus", "ra", "ram", "raw", "pcm", "snd",
-    "sph", "spx", "tak", "thd", "tta", "voc", "vox", "weba", "wma", "wv",
+    "gsm", "m4b", "m4p", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "ra", "ram", "raw", "pcm", "snd", "sph", "spx",
+    "tak", "thd", "tta", "voc", "vox", "wma", "wv",
 ];
 
 /// A count of entries, and the first few names.
@@ -32,10 +33,7 @@ pub struct Names {
 
 impl Names {
     fn push(&mut self, path: &Path) {
-        self.n += 1;
-        self.first.push(path.display().to_string());
-        self.first.sort_unstable();
-        self.first.truncate(MAX_NAMES);
+        self.add(Self { n: 1, first: vec![path.display().to_string()] });
     }
 
     fn add(&mut self, other: Self) {
@@ -72,7 +70,7 @@ impl Skipped {
         self.repeated.add(other.repeated);
     }
 
-    /// One line per reason.
+    /// Returns one line per reason.
     pub fn lines(&self) -> Vec<String> {
         let format = |(suffix, names): (&String, &Names)| names.line(&format!("unsupported .{suffix} file"));
         let mut lines: Vec<String> = self.formats.iter().map(format).collect();
@@ -89,6 +87,8 @@ impl Skipped {
 /// The files below one folder.
 pub(super) struct Walk<'a> {
     root: &'a Path,
+    /// What the names of files are relative to: the root, or a folder above it.
+    base: &'a Path,
     pub(super) found: Vec<Input>,
     pub(super) skipped: Skipped,
     /// Devices and inodes of the folders read so far.
@@ -98,9 +98,10 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(root: &'a Path) -> Self {
+    pub(super) fn new(Root { path: root, n_named }: &'a Root) -> Self {
+        let base = root.ancestors().nth(*n_named).unwrap_or(root);
         let (found, seen, links) = (Vec::new(), HashSet::new(), BTreeSet::new());
-        Self { root, found, skipped: Skipped::default(), seen, links }
+        Self { root, base, found, skipped: Skipped::default(), seen, links }
     }
 
     pub(super) fn run(&mut self) -> Result<()> {
@@ -176,11 +177,11 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, path: &Path) {
-        self.found.push(Input::new(path.strip_prefix(self.root).unwrap_or(path).as_os_str(), path.to_owned()));
+        self.found.push(Input::new(path.strip_prefix(self.base).unwrap_or(path).as_os_str(), path.to_owned()));
     }
 }
 
-/// Whether `path` has the suffix of an audio file.
+/// Returns whether `path` has the suffix of an audio file.
 pub(super) fn is_audio(path: &Path) -> bool {
     suffix(path).is_some_and(|suffix| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()))
 }
@@ -244,20 +245,32 @@ mod tests {
     }
 
     #[test]
+    fn opus_and_matroska_are_audio() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.opus", "b.OPUS", "c.webm", "d.weba", "e.mka", "f.mkv"] {
+            std::fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
+        let names: Vec<_> = inputs.files.iter().map(Input::name).collect();
+        assert_eq!(names, ["a.opus", "b.OPUS", "c.webm", "d.weba", "e.mka"]);
+        assert_eq!(inputs.skipped.lines(), [""; 0]);
+    }
+
+    #[test]
     fn other_formats_are_counted_and_named() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.wav", "d.opus", "b.opus", "c.OPUS", "e.opus", "f.wma", "notes.txt"] {
+        for name in ["a.wav", "d.ape", "b.ape", "c.APE", "e.ape", "f.wma", "notes.txt"] {
             std::fs::write(folder.path().join(name), b"x").unwrap();
         }
         let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
         assert_eq!(inputs.files.len(), 1);
         let lines = inputs.skipped.lines();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].starts_with("4 unsupported .opus files: "), "{}", lines[0]);
-        assert!(lines[0].contains("b.opus, ") && lines[0].contains("d.opus, ..."), "{}", lines[0]);
+        assert!(lines[0].starts_with("4 unsupported .ape files: "), "{}", lines[0]);
+        assert!(lines[0].contains("b.ape, ") && lines[0].contains("d.ape, ..."), "{}", lines[0]);
         assert!(lines[1].starts_with("1 unsupported .wma file: "), "{}", lines[1]);
         std::fs::remove_file(folder.path().join("a.wav")).unwrap();
         let error = Inputs::find(&[folder.path().to_owned()]).unwrap_err();
-        assert!(error.to_string().contains("4 unsupported .opus files"), "{error}");
+        assert!(error.to_string().contains("4 unsupported .ape files"), "{error}");
     }
 }

@@ -22,9 +22,9 @@ pub(super) struct Clock {
 /// Events are created once; creating them for every launch would make threads wait for each other
 /// in the driver.
 #[derive(Debug)]
-pub(super) struct Times([[Event; 2]; 3]);
+pub(super) struct LaunchEvents([[Event; 2]; 3]);
 
-impl Times {
+impl LaunchEvents {
     pub(super) fn new(queue: &Queue) -> Result<Self> {
         let pair = || Ok([queue.record()?, queue.record()?]);
         Ok(Self([pair()?, pair()?, pair()?]))
@@ -53,9 +53,9 @@ impl Clock {
     }
 
     /// Adds a completed launch.
-    pub(super) fn add(&self, times: &Times) -> Result<()> {
+    pub(super) fn add(&self, events: &LaunchEvents) -> Result<()> {
         let mut all = [(0, 0); 3];
-        for ([start, end], place) in times.0.iter().zip(&mut all) {
+        for ([start, end], place) in events.0.iter().zip(&mut all) {
             *place = (start.since(&self.origin)?.as_nanos() as u64, end.since(&self.origin)?.as_nanos() as u64);
         }
         let mut busy = self.busy.lock();

@@ -43,7 +43,7 @@ impl Job {
         self.tuning.threads
     }
 
-    /// Slots of one row for one thread, and the transform's scratch.
+    /// Returns the bytes of slots of one row for one thread, and of the transform's scratch.
     pub(in crate::dataset) fn least_bytes(&self) -> u64 {
         let n_slots = if matches!(self.device, Device::Cpu(_)) { 1 } else { self.techniques.buffers_in_flight.max(1) };
         let slots = shape(&self.options, 1).bytes().iter().sum::<usize>() * n_slots;

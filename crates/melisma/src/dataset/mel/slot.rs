@@ -7,7 +7,7 @@ use melisma_kernels::signal::mel::{Batch, Sample, Value};
 use melisma_kernels::{Buffer, Space};
 use tracing::Span;
 
-use super::clock::{Clock, Times};
+use super::clock::{Clock, LaunchEvents};
 use crate::Result;
 use crate::audio::{SampleType, Source};
 use crate::dataset::plan::Options;
@@ -32,7 +32,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Bytes of samples and of values. Every slot has room for at least one row of floats.
+    /// Returns the bytes of samples and of values. Every slot has room for at least one row of floats.
     pub(super) fn bytes(&self) -> [usize; 2] {
         let samples = (self.n_rows * self.n_samples * size_of::<i16>()).max(self.n_samples * size_of::<f32>());
         [samples, self.n_rows * self.n_values * self.dtype.bytes()].map(|bytes| bytes.next_multiple_of(8))
@@ -65,7 +65,7 @@ pub(super) struct Slot {
     pub(super) entries: Vec<Entry>,
     /// The type of the samples, once there is a row.
     element: Option<SampleType>,
-    times: Option<Times>,
+    events: Option<LaunchEvents>,
     /// Whether the device may still be working on it.
     is_launched: bool,
 }
@@ -94,7 +94,7 @@ impl Slot {
             on_device,
             entries,
             element: None,
-            times: None,
+            events: None,
             is_launched: false,
         })
     }
@@ -112,13 +112,13 @@ impl Slot {
         if self.element == Some(SampleType::F32) { size_of::<f32>() } else { size_of::<i16>() }
     }
 
-    /// The type that samples of `element` have in a slot.
+    /// Returns the type that samples of `element` have in a slot.
     fn wanted(&self, element: SampleType) -> SampleType {
         if self.conversion == Conversion::PerFile { SampleType::F32 } else { element }
     }
 
-    /// Whether samples of `element` can join those already in the slot. Floats hold integers
-    /// exactly, but not vice versa.
+    /// Returns whether samples of `element` can join those already in the slot. Floats hold
+    /// integers exactly, but not vice versa.
     pub(super) fn takes(&self, element: SampleType) -> bool {
         self.element != Some(SampleType::I16) || self.wanted(element) == SampleType::I16
     }
@@ -198,7 +198,7 @@ impl Slot {
         *self.element.get_or_insert(element)
     }
 
-    /// The samples of the last row.
+    /// Returns the samples of the last row.
     fn last<S: Sample>(&mut self) -> Result<&mut [S]> {
         let len = self.shape.n_samples;
         let at = (self.entries.len() - 1) * len;
@@ -211,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// Bytes of the samples in the slot.
+    /// Returns the bytes of the samples in the slot.
     pub(super) fn sample_bytes(&self) -> usize {
         self.entries.len() * self.shape.n_samples * self.sample_size()
     }
@@ -236,30 +236,30 @@ impl Slot {
             let (from, to) = (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
             return plan.run(compute, batch, from, to);
         };
-        if self.times.is_none() {
-            self.times = Some(Times::new(input)?);
+        if self.events.is_none() {
+            self.events = Some(LaunchEvents::new(input)?);
         }
-        let Some(times) = &mut self.times else { return Ok(()) };
-        times.begin(0, input)?;
+        let Some(events) = &mut self.events else { return Ok(()) };
+        events.begin(0, input)?;
         copy(input, &self.samples, samples, bytes[0])?;
-        compute.wait(times.end(0, input)?)?;
-        times.begin(1, compute)?;
+        compute.wait(events.end(0, input)?)?;
+        events.begin(1, compute)?;
         let (from, to) = (samples.view::<S>()?.first(n_in)?, values.view_mut::<D>()?.first(n_out)?);
         plan.run(compute, batch, from, to)?;
-        output.wait(times.end(1, compute)?)?;
-        times.begin(2, output)?;
+        output.wait(events.end(1, compute)?)?;
+        events.begin(2, output)?;
         copy(output, values, &mut self.values, bytes[1])?;
-        times.end(2, output)?;
+        events.end(2, output)?;
         self.is_launched = true;
         Ok(())
     }
 
     /// Waits for the transform.
     pub(super) fn wait(&mut self, clock: Option<&Clock>) -> Result<()> {
-        match &self.times {
-            Some(times) if std::mem::take(&mut self.is_launched) => {
-                times.synchronize()?;
-                clock.map_or(Ok(()), |clock| clock.add(times))
+        match &self.events {
+            Some(events) if std::mem::take(&mut self.is_launched) => {
+                events.synchronize()?;
+                clock.map_or(Ok(()), |clock| clock.add(events))
             }
             _ => Ok(()),
         }
@@ -283,7 +283,7 @@ impl Slot {
         Ok(())
     }
 
-    /// The bytes of the values of some rows.
+    /// Returns the bytes of the values of some rows.
     pub(super) fn rows(&self, range: Range<usize>) -> Result<&[u8]> {
         let len = self.shape.n_values * self.shape.dtype.bytes();
         Ok(&self.values.view::<u8>()?.host()?[range.start * len..range.end * len])
@@ -321,7 +321,7 @@ fn settle<'a, T: Value>(
     }
 }
 
-/// The shape of slots of `n_rows` rows.
+/// Returns the shape of slots of `n_rows` rows.
 pub(super) fn shape(options: &Options, n_rows: usize) -> Shape {
     let n_frames = options.n_frames();
     Shape {
@@ -333,13 +333,13 @@ pub(super) fn shape(options: &Options, n_rows: usize) -> Shape {
     }
 }
 
-/// One queue for copies and kernels.
+/// Returns one queue for copies and kernels.
 pub(super) fn one_queue(device: &Device, budget: &Budget) -> Result<Queues> {
     let queue = device.queue(budget)?;
     Ok(Queues { input: queue.clone(), compute: queue.clone(), output: queue })
 }
 
-/// The queues of one thread.
+/// Returns the queues of one thread.
 pub(super) fn queues(device: &Device, budget: &Budget, streams: Streams) -> Result<Queues> {
     match (device, streams) {
         (Device::Cuda(_), Streams::Split) => {

@@ -26,8 +26,8 @@ pub(super) struct Tuning {
     pub(super) n_rows: usize,
 }
 
-/// Sizes slots by bytes. On a GPU, their size, then their number, then the number of threads is
-/// reduced until they fit the free memory.
+/// Sizes slots by bytes. On a GPU, their size, then their number, then the number of
+/// threads is reduced until they fit the free memory.
 pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques, threads: usize) -> Tuning {
     let [samples, values] = shape(options, 1).bytes();
     let samples = samples / 2;

@@ -50,8 +50,8 @@ impl Job {
     }
 }
 
-/// Threads with all their memory, allocated before the work begins. If memory is short, slots
-/// become smaller, then threads fewer.
+/// Creates threads with all their memory, allocated before the work begins. If memory is short,
+/// slots become smaller, then threads fewer.
 fn workers<'a>(run: &'a Run<'a>) -> Result<Vec<Worker<'a>>> {
     let mut n_rows = run.job.tuning.n_rows;
     loop {
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A slot that has room for a row.
+    /// Returns a slot that has room for a row.
     fn slot(&mut self) -> Result<&mut Slot> {
         if self.filling.as_ref().is_some_and(Slot::is_full) {
             self.launch()?;
@@ -216,8 +216,8 @@ impl<'a> Worker<'a> {
     fn submit(&mut self, mut slot: Slot) -> Result<()> {
         let Work { counters, techniques, .. } = self.run.shared.work;
         let plan = &self.run.job.plan;
-        let is_told = techniques.fails(self.run.launches.fetch_add(1, Relaxed) + 1);
-        let launch = || match is_told {
+        let fails = techniques.fails(self.run.launches.fetch_add(1, Relaxed) + 1);
+        let launch = || match fails {
             true => Err(Error::new(ErrorKind::Memory, "a launch was told that memory is short")),
             false => slot.launch(plan, &self.queues),
         };
@@ -266,7 +266,7 @@ impl<'a> Worker<'a> {
         self.launch_rest()
     }
 
-    /// Like [`Worker::launch`], for rows that are already counted.
+    /// Works like [`Worker::launch`], for rows that are already counted.
     fn launch_rest(&mut self) -> Result<()> {
         match self.filling.take().filter(|slot| !slot.is_empty()) {
             Some(slot) => self.submit(slot),

@@ -12,8 +12,8 @@ use crate::{Error, Remedy, Result};
 /// Bytes that are copied at once.
 const BLOCK: usize = 4 << 20;
 
-/// The layout of the merged dataset: text columns as wide as the widest, and the identity of all
-/// rows.
+/// Returns the layout of the merged dataset: text columns as wide as the widest, and the identity
+/// of all rows.
 pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let Some((_, _, first)) = parts.first() else {
         return Err(Error::invalid("no shards were named"));
@@ -35,6 +35,14 @@ pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
                 path.display()
             ))
             .with_hint("build the older shards again"));
+        }
+        let model = |layout: &Layout| layout.text("melisma.model").map(str::to_owned);
+        if let (Some(ours), Some(theirs)) = (model(&layout), model(&part.layout))
+            && ours != theirs
+        {
+            let message =
+                format!("{}: its codes are of the model {theirs:.32}, the first shard's of {ours:.32}", path.display());
+            return Err(Error::invalid(message).with_hint("encode all shards with the same model"));
         }
         if part.layout.text("config") != Some(&config) || part.layout.columns.len() != layout.columns.len() {
             return Err(Error::invalid(format!("{}: it was built with other settings", path.display()))
@@ -64,8 +72,8 @@ pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     Ok(layout)
 }
 
-/// The entries that a shard adds to a column: the last one of its offsets is the first of the next
-/// shard's.
+/// Returns the entries that a shard adds to a column: the last one of its offsets is the first of
+/// the next shard's.
 fn entries(layout: &Layout, column: &Column) -> u64 {
     if is_plain(layout, &column.name) || Extent::of(&column.name) == Extent::Offsets {
         return layout.n_rows;

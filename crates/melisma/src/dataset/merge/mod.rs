@@ -1,6 +1,7 @@
 //! Merges shards into one dataset, with the same bytes as a single build.
 
 mod columns;
+mod lines;
 mod shard;
 
 use std::path::{Path, PathBuf};
@@ -8,13 +9,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use columns::{copy, layout};
-use shard::{bounds, numbered, same_inputs, total};
+use shard::{Named, bounds, numbered, same_inputs, total};
 
+use super::store::lines::Lines;
 use super::store::paths::Paths;
 use super::store::verify::verify;
 use super::store::{INPUTS, Kind, Store, guard, journal};
 use crate::output::{self, Existing};
 use crate::runtime::memory::Budget;
+use crate::text::count;
 use crate::{Error, Result};
 
 /// What to do if shards are missing.
@@ -34,8 +37,10 @@ pub struct Merge<'a> {
     pub shards: &'a [PathBuf],
     /// The path of the merged dataset.
     pub output: &'a Path,
-    /// The file format of the merged dataset.
+    /// The file format of the merged dataset, unless its name is that of lines.
     pub store: Kind,
+    /// The form of the lines if the output is a file of lines; `None` is that of the shards, or else `codes`.
+    pub lines: Option<Lines>,
     /// Whether an existing output may be replaced.
     pub existing: Existing,
     /// What to do if shards are missing.
@@ -49,15 +54,18 @@ pub struct Merge<'a> {
 impl<'a> Merge<'a> {
     /// Joins all of `shards` into `output`, on one thread within `budget`. An existing output is refused.
     pub fn new(shards: &'a [PathBuf], output: &'a Path, store: Kind, budget: &'a Budget) -> Self {
-        Self { shards, output, store, existing: Existing::Refuse, missing: Missing::Refuse, threads: 1, budget }
+        let (existing, missing) = (Existing::Refuse, Missing::Refuse);
+        Self { shards, output, store, lines: None, existing, missing, threads: 1, budget }
     }
 
     setters! {
-        /// Whether an existing output may be replaced.
+        /// Sets the form of the lines, for an output whose name ends with `.jsonl`.
+        pub fn with_lines(lines: Option<Lines>);
+        /// Sets whether an existing output may be replaced.
         pub fn with_existing(existing: Existing);
-        /// What to do if shards are missing.
+        /// Sets what to do if shards are missing.
         pub fn with_missing(missing: Missing);
-        /// Threads that check the shards.
+        /// Sets threads that check the shards.
         pub fn with_threads(threads: usize);
     }
 }
@@ -75,7 +83,8 @@ pub struct Merged {
     pub n_unnumbered: usize,
 }
 
-/// Joins shards in the order of their files, after checking every row.
+/// Joins shards in the order of their files, after checking every row. If the name of the output is that of
+/// [lines](Lines::is_name), shards of tokens are written as lines, and lines are joined.
 ///
 /// # Errors
 /// The shards have different settings, overlap, are missing or damaged, or the output exists or
@@ -93,14 +102,27 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
             return Err(guard::unfinished(&paths));
         }
     }
+    if request.lines.is_some() && !Lines::is_name(request.output) {
+        return Err(Error::invalid(format!("{}: this is not the name of a file of lines", request.output.display()))
+            .with_hint("use a name that ends with .jsonl"));
+    }
     guard::output(request.output)?;
     guard::beside(&paths, request.store, request.existing)?;
+    match request.shards.iter().filter(|shard| Lines::is_name(shard)).count() {
+        0 => merge_stores(request, &paths),
+        n if n == request.shards.len() => lines::merge(request, &paths),
+        _ => Err(Error::invalid("some shards are lines, and some are not")
+            .with_hint("name shards of one kind, as one build makes them")),
+    }
+}
+
+fn merge_stores(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
     let mut parts = Vec::new();
     for path in request.shards {
         let store = Store::open(path)?;
         parts.push((bounds(&store).map_err(|error| error.at(path.display()))?, path, store));
     }
-    same_inputs(&parts)?;
+    same_inputs(&named(&parts))?;
     parts.sort_by_key(|part| part.0);
     for pair in parts.windows(2) {
         let is_empty = pair[1].0.0 == i64::MAX;
@@ -110,11 +132,18 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
                 .with_hint("name each shard once, and do not merge a dataset that was merged before"));
         }
     }
-    let (missing, n_unnumbered) = numbered(&parts, request.missing)?;
+    let (missing, n_unnumbered) = numbered(&named(&parts), request.missing)?;
     let mut layout = layout(&parts)?;
+    if layout.n_rows == 0 {
+        return Err(without_rows(parts.len()));
+    }
+    let lines = Lines::is_name(request.output).then(|| request.lines.unwrap_or_default());
+    if let (Some(lines), Some((_, path, _))) = (lines, parts.first()) {
+        lines.check_layout(&layout).map_err(|error| error.at(path.display()))?;
+    }
     layout.attributes.remove("shard");
     layout.attributes.remove(INPUTS);
-    if let Some(total) = total(&parts).filter(|_| !missing.is_empty()) {
+    if let Some(total) = total(&named(&parts)).filter(|_| !missing.is_empty()) {
         let names: Vec<String> = missing.iter().map(|index| format!("{index}/{total}")).collect();
         layout.attributes.insert("missing_shards".to_owned(), Value::from(names.join(" ")));
     }
@@ -122,7 +151,17 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
         let verified = verify(path, request.threads, request.budget)?;
         verified.check().map_err(|error| error.at(path.display()))?;
     }
+    let mut failures = Vec::new();
+    for (_, path, _) in &parts {
+        failures.extend(Paths::new(path)?.read_failures());
+    }
     paths.clear()?;
+    if let Some(lines) = lines {
+        let stores: Vec<&Store> = parts.iter().map(|(_, _, store)| store).collect();
+        let rows = lines.write_all(&stores, &layout.attributes, (&paths.output, request.existing))?;
+        paths.write_failures(&failures)?;
+        return Ok(Merged { rows, missing, n_unnumbered });
+    }
     let store = Store::create(&paths.partial, request.store, layout)?;
     paths.conceal()?;
     let mut starts = vec![0; store.layout.columns.len()];
@@ -130,16 +169,21 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
         copy(part, &store, &mut starts, request.budget)?;
     }
     store.sync()?;
-    let mut failures = Vec::new();
-    for (_, path, _) in &parts {
-        failures.extend(Paths::new(path)?.read_failures());
-    }
     paths.write_failures(&failures)?;
     paths.publish(request.existing)?;
     Ok(Merged { rows: store.layout.n_rows, missing, n_unnumbered })
 }
 
-/// The shards, and the files of those that are folders.
+fn named<'a>(parts: &'a [shard::Part<'_>]) -> Vec<Named<'a>> {
+    parts.iter().map(|(_, path, store)| (path.as_path(), &store.layout.attributes)).collect()
+}
+
+fn without_rows(n_shards: usize) -> Error {
+    Error::invalid(format!("{} without a single row", count(n_shards as u64, "shard")))
+        .with_hint("their lists of failures say why")
+}
+
+/// Returns the shards, and the files of those that are folders.
 fn inputs(shards: &[PathBuf]) -> Vec<PathBuf> {
     let within = |shard: &PathBuf| std::fs::read_dir(shard).into_iter().flatten().flatten().map(|entry| entry.path());
     shards.iter().cloned().chain(shards.iter().flat_map(within)).collect()

@@ -1,9 +1,9 @@
 //! The shards of a merge: which there are, and whether they belong together.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Missing;
 use crate::dataset::store::{INPUTS, Store};
@@ -13,7 +13,14 @@ use crate::{Error, Remedy, Result};
 /// The first and the last file of a shard, its path and its rows.
 pub(super) type Part<'a> = ((i64, i64), &'a PathBuf, Store);
 
-/// The first and the last file of a shard. An empty shard sorts after all others.
+/// A shard's path and its attributes.
+pub(super) type Named<'a> = (&'a Path, &'a Map<String, Value>);
+
+fn text<'a>(attributes: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    attributes.get(name).and_then(Value::as_str)
+}
+
+/// Returns the first and the last file of a shard. An empty shard sorts after all others.
 pub(super) fn bounds(store: &Store) -> Result<(i64, i64)> {
     let n_rows = store.layout.n_rows;
     let column = store.layout.column("file_index")?;
@@ -29,8 +36,8 @@ pub(super) fn bounds(store: &Store) -> Result<(i64, i64)> {
 }
 
 /// Fails for shards of different lists of files: some files would be missing, and others there twice.
-pub(super) fn same_inputs(parts: &[Part<'_>]) -> Result<()> {
-    let mut known = parts.iter().filter_map(|(_, path, store)| Some((path, store.layout.text(INPUTS)?)));
+pub(super) fn same_inputs(parts: &[Named<'_>]) -> Result<()> {
+    let mut known = parts.iter().filter_map(|(path, attributes)| Some((path, text(attributes, INPUTS)?)));
     let Some((first, inputs)) = known.next() else { return Ok(()) };
     match known.find(|(_, others)| *others != inputs) {
         None => Ok(()),
@@ -43,24 +50,24 @@ pub(super) fn same_inputs(parts: &[Part<'_>]) -> Result<()> {
     }
 }
 
-/// The shard's number, counted from 1, and the number of shards.
-fn number(store: &Store) -> Option<(u64, u64)> {
-    let (index, total) = store.layout.text("shard")?.split_once('/')?;
+/// Returns the shard's number, counted from 1, and the number of shards.
+pub(super) fn number(attributes: &Map<String, Value>) -> Option<(u64, u64)> {
+    let (index, total) = text(attributes, "shard")?.split_once('/')?;
     Some((index.parse().ok()?, total.parse().ok()?))
 }
 
-pub(super) fn total(parts: &[Part<'_>]) -> Option<u64> {
-    parts.iter().find_map(|(_, _, store)| number(store)).map(|(_, total)| total)
+pub(super) fn total(parts: &[Named<'_>]) -> Option<u64> {
+    parts.iter().find_map(|(_, attributes)| number(attributes)).map(|(_, total)| total)
 }
 
-/// The missing shards, and the number of shards without a number.
-pub(super) fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
-    let is_old = |store: &Store| store.layout.attributes.get("version").and_then(Value::as_i64) < Some(2);
-    let n_unnumbered = parts.iter().filter(|(_, _, store)| number(store).is_none() && is_old(store)).count();
+/// Returns the missing shards, and the number of shards without a number.
+pub(super) fn numbered(parts: &[Named<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
+    let is_old = |attributes: &Map<String, Value>| attributes.get("version").and_then(Value::as_i64) < Some(2);
+    let n_unnumbered = parts.iter().filter(|(_, named)| number(named).is_none() && is_old(named)).count();
     let Some(total) = total(parts) else { return Ok((Vec::new(), n_unnumbered)) };
     let mut there = BTreeSet::new();
-    for (_, path, store) in parts {
-        let Some((index, of)) = number(store) else { continue };
+    for (path, attributes) in parts {
+        let Some((index, of)) = number(attributes) else { continue };
         if of != total || !(1..=total).contains(&index) || !there.insert(index) {
             return Err(Error::invalid(format!(
                 "{}: shard {index}/{of} does not belong to the others, of {total}",

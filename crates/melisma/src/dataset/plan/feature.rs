@@ -3,6 +3,7 @@
 use super::mel::Options;
 use super::tokens::Tokens;
 use crate::audio::Target;
+use crate::dataset::input::Text;
 use crate::text::count;
 use crate::{Error, Result};
 
@@ -29,12 +30,12 @@ impl From<Tokens> for Feature {
 }
 
 impl Feature {
-    /// Samples per second of the audio that rows are made from.
+    /// Returns the number of samples per second of the audio that rows are made from.
     pub fn sample_rate(&self) -> u32 {
         self.target().sample_rate
     }
 
-    /// The audio that rows are made from.
+    /// Returns the audio that rows are made from.
     pub(in crate::dataset) fn target(&self) -> Target {
         match self {
             Self::Mel(options) => Target::new(options.mel.sample_rate),
@@ -42,7 +43,19 @@ impl Feature {
         }
     }
 
-    /// Rows of a file of `n_samples` samples.
+    /// Returns why a file that could be used is left out: the code of its failure, and a message.
+    pub(super) fn leave_out(&self, n_samples: u64, text: &Result<Text>) -> Option<(&'static str, Error)> {
+        let lengths = match self {
+            Self::Mel(options) => options.lengths,
+            Self::Tokens(tokens) => tokens.lengths,
+        };
+        lengths.refuse(n_samples as f64 / f64::from(self.sample_rate())).or_else(|| match self {
+            Self::Tokens(tokens) => tokens.untexted.refuse(text),
+            Self::Mel(_) => None,
+        })
+    }
+
+    /// Returns the number of rows of a file of `n_samples` samples.
     pub(in crate::dataset) fn n_rows(&self, n_samples: u64) -> Result<u64> {
         match self {
             Self::Tokens(tokens) => tokens.check_len(n_samples).map(|()| 1),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::length::Lengths;
 use crate::dataset::row::Row;
 use crate::mel::{Config, Log, OutputPrecision};
 use crate::text::count;
@@ -35,6 +36,9 @@ pub struct Options {
     pub segment_hop_samples: usize,
     /// What happens to the end of a file that does not fill a segment.
     pub tail: Tail,
+    /// The lengths of the files that are used.
+    #[serde(flatten)]
+    pub lengths: Lengths,
 }
 
 fn samples(what: &str, time: Duration, rate: u32) -> Result<usize> {
@@ -46,8 +50,8 @@ fn samples(what: &str, time: Duration, rate: u32) -> Result<usize> {
 }
 
 impl Options {
-    /// Segments of length `segment` that follow each other, in FP16 for logarithmic presets and FP32 for
-    /// linear ones. The end of a file is padded.
+    /// Cuts segments of length `segment` that follow each other, in FP16 for logarithmic presets
+    /// and FP32 for linear ones. The end of a file is padded.
     ///
     /// # Errors
     /// The length rounds to zero samples, or is too short for a frame.
@@ -62,10 +66,11 @@ impl Options {
         }
         let dtype = if mel.log == Log::None { OutputPrecision::F32 } else { OutputPrecision::F16 };
         let mel = Config { dtype, ..mel };
-        Ok(Self { mel, segment_samples, segment_hop_samples: segment_samples, tail: Tail::Pad })
+        let lengths = Lengths::default();
+        Ok(Self { mel, segment_samples, segment_hop_samples: segment_samples, tail: Tail::Pad, lengths })
     }
 
-    /// Segments that begin `hop` apart.
+    /// Cuts segments that begin `hop` apart.
     ///
     /// # Errors
     /// The time rounds to zero samples.
@@ -73,13 +78,18 @@ impl Options {
         Ok(Self { segment_hop_samples: samples("a segment hop", hop, self.mel.sample_rate)?, ..self })
     }
 
-    /// Another treatment of the end of a file.
+    /// Sets the treatment of the end of a file.
     #[must_use]
     pub fn with_tail(self, tail: Tail) -> Self {
         Self { tail, ..self }
     }
 
-    /// Frames in a row.
+    setters! {
+        /// Sets the lengths of the files that are used.
+        pub fn with_lengths(lengths: Lengths);
+    }
+
+    /// Returns the number of frames in a row.
     pub fn n_frames(&self) -> usize {
         self.mel.n_frames(self.segment_samples).unwrap_or(0)
     }
@@ -92,14 +102,14 @@ impl Options {
         }
     }
 
-    /// The row of segment `index` of a file.
+    /// Returns the row of segment `index` of a file.
     pub(in crate::dataset) fn row(&self, file: u32, index: u64, n_samples: u64) -> Row {
         let start = index * self.segment_hop_samples as u64;
         let n_samples = (n_samples - start).min(self.segment_samples as u64);
         Row { file, start, n_samples, valid_frames: self.valid_frames(n_samples as usize) }
     }
 
-    /// Bytes of a row of `mel`.
+    /// Returns the bytes of a row of `mel`.
     pub(in crate::dataset) fn row_bytes(&self) -> usize {
         self.mel.n_mels * self.n_frames() * self.mel.dtype.bytes()
     }

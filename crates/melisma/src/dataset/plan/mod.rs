@@ -1,6 +1,7 @@
 //! Fixes every row of a dataset before the first sample is read.
 
 mod feature;
+mod length;
 mod mel;
 mod request;
 mod tokens;
@@ -12,9 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use melisma_kernels::lock::Mutex;
 
 pub use feature::Feature;
+pub use length::Lengths;
 pub use mel::{Options, Tail};
 pub use request::Request;
-pub use tokens::{Check, Tokens};
+pub use tokens::{Check, Tokens, Untexted};
 
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure, TEXT_STAGE};
@@ -87,13 +89,13 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// One thread, which `counters` can stop.
+    /// Returns one thread, which `counters` can stop.
     pub fn new(counters: &'a Counters) -> Self {
         Self { threads: 1, counters }
     }
 
     setters! {
-        /// The number of threads.
+        /// Sets the number of threads.
         pub fn with_threads(threads: usize);
     }
 }
@@ -151,6 +153,11 @@ impl Plan {
                 return Ok(());
             }
         };
+        if let Some((code, error)) = self.feature.leave_out(facts.n_samples, &inspected.text) {
+            let failure = Failure::left_out(input.name().into_owned(), code, &error);
+            self.refused.push(RowFailure { file: index, row: 0, failure });
+            return Ok(());
+        }
         let n_rows = match self.feature.n_rows(facts.n_samples) {
             Ok(n_rows) => n_rows,
             Err(error) if error.kind() == ErrorKind::InvalidArgument => {
@@ -195,22 +202,22 @@ impl Plan {
         self.refused.push(RowFailure { file: index, row: 0, failure });
     }
 
-    /// The file of a row.
+    /// Returns the file of a row.
     pub fn file(&self, row: &Row) -> &File {
         &self.files[row.file as usize]
     }
 
-    /// The name and path of a file.
+    /// Returns the name and path of a file.
     pub fn input(&self, file: &File) -> &Input {
         &self.inputs[file.index as usize]
     }
 
-    /// The input that a row is made from.
+    /// Returns the input that a row is made from.
     pub(super) fn input_of(&self, row: &Row) -> &Input {
         self.input(self.file(row))
     }
 
-    /// Bytes of the plan and its inputs in memory.
+    /// Returns the bytes of the plan and its inputs in memory.
     pub fn bytes(&self) -> u64 {
         let inputs: usize = self.inputs.iter().map(|input| size_of::<Input>() + input.path().as_os_str().len()).sum();
         // One more byte per row records whether it is done.
@@ -218,7 +225,7 @@ impl Plan {
         (inputs + self.files.len() * size_of::<File>() + rows) as u64
     }
 
-    /// All frames of tokens.
+    /// Returns all frames of tokens.
     pub(super) fn n_frames(&self) -> u64 {
         self.rows.last().map_or(0, Row::next_frame)
     }

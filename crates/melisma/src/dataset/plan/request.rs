@@ -41,14 +41,14 @@ pub struct Request<'a> {
     store: Option<Kind>,
     pub(in crate::dataset) lines: Option<Lines>,
     pub(in crate::dataset) existing: Existing,
-    pub(in crate::dataset) stops_on_failure: bool,
+    pub(in crate::dataset) max_failures: Option<usize>,
     pub(in crate::dataset) threads: usize,
     pub(in crate::dataset) techniques: Techniques,
 }
 
 impl<'a> Request<'a> {
-    /// All of `inputs` into `output`, in the format that its name says, on the CPU. An existing output is refused, and
-    /// files that fail are listed and left out.
+    /// Requests all of `inputs` in `output`, in the format that its name says, on the CPU. An existing output is
+    /// refused, and files that fail are listed and left out.
     ///
     /// # Errors
     /// Those of [`Context::cpu`].
@@ -56,7 +56,7 @@ impl<'a> Request<'a> {
         Ok(Self::new_in(&Context::cpu()?, inputs, output, feature))
     }
 
-    /// As [`Request::new`], in `context`.
+    /// Works like [`Request::new`], in `context`.
     pub fn new_in(
         context: &Context,
         inputs: &'a Inputs,
@@ -71,14 +71,14 @@ impl<'a> Request<'a> {
             store: None,
             lines: None,
             existing: Existing::Refuse,
-            stops_on_failure: false,
+            max_failures: None,
             threads: host_threads(context.device()),
             techniques: Techniques::default(),
             context: context.clone(),
         }
     }
 
-    /// Only the part `index` of `n` parts, counted from 0. Messages,
+    /// Builds only the part `index` of `n` parts, counted from 0. Messages,
     /// [`Merged::missing`](crate::dataset::Merged::missing) and the command line count from 1.
     #[must_use]
     pub fn with_shard(mut self, index: usize, n: usize) -> Self {
@@ -87,36 +87,44 @@ impl<'a> Request<'a> {
     }
 
     setters! {
-        /// The format of the dataset, whatever its name says.
+        /// Sets the format of the dataset, whatever its name says.
         pub fn with_store(store: Kind);
-        /// A text file with one line for each row of tokens; the store is then the format of unfinished work.
+        /// Sets a text file with one line for each row of tokens; the store is then the format of unfinished work.
         pub fn with_lines(lines: Lines);
-        /// Whether an existing dataset, or an unfinished build of another plan, may be replaced.
+        /// Sets whether an existing dataset, or an unfinished build of another plan, may be replaced.
         pub fn with_existing(existing: Existing);
     }
 
-    /// Whether the build stops at the first file that fails.
+    /// Sets whether the build stops at the first file that fails.
     #[must_use]
     pub fn with_stop_on_failure(mut self, stops: bool) -> Self {
-        self.stops_on_failure = stops;
+        self.max_failures = stops.then_some(0);
+        self
+    }
+
+    /// Sets how many files may fail before the build stops; `None` for any number. Files that a filter leaves out do
+    /// not count.
+    #[must_use]
+    pub fn with_max_failures(mut self, most: Option<usize>) -> Self {
+        self.max_failures = most;
         self
     }
 
     setters! {
-        /// Threads that read and write, 1 to 1024. On the CPU they also compute.
+        /// Sets threads that read and write, 1 to 1024. On the CPU they also compute.
         pub fn with_threads(threads: usize);
-        /// How the work is done; the values do not depend on it.
+        /// Sets how the work is done; the values do not depend on it.
         #[cfg(any(feature = "bench", feature = "front"))]
         #[doc(hidden)]
         pub fn with_techniques(techniques: Techniques);
     }
 
-    /// What the rows hold.
+    /// Returns what the rows hold.
     pub fn feature(&self) -> &Feature {
         &self.feature
     }
 
-    /// Where the dataset goes.
+    /// Returns where the dataset goes.
     pub fn output(&self) -> &Path {
         &self.output
     }

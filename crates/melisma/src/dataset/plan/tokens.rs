@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::length::Lengths;
 use crate::audio::{Channel, Rates, Target};
-use crate::dataset::input::Texts;
+use crate::dataset::input::{Text, Texts};
 use crate::dataset::row::Row;
 use crate::snac::Model;
 use crate::{Error, Result};
@@ -22,6 +23,34 @@ pub struct Tokens {
     pub texts: Texts,
     /// Whether the codes are decoded again and compared with the audio.
     pub check: Check,
+    /// The lengths of the files that are used.
+    pub lengths: Lengths,
+    /// What happens to files without a text.
+    pub untexted: Untexted,
+}
+
+/// What happens to files without a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Untexted {
+    /// They have a row without a text.
+    #[default]
+    Keep,
+    /// They are left out.
+    LeaveOut,
+}
+
+impl Untexted {
+    /// Returns why a file with this text is left out: the code of its failure, and a message.
+    pub(super) fn refuse(self, text: &Result<Text>) -> Option<(&'static str, Error)> {
+        let why = match (self, text) {
+            (Self::Keep, _) => return None,
+            (Self::LeaveOut, Ok(text)) if text.len > 0 => return None,
+            (Self::LeaveOut, Ok(_)) => "no text belongs to this file".to_owned(),
+            (Self::LeaveOut, Err(error)) => error.to_string(),
+        };
+        Some(("no-text", Error::invalid(why)))
+    }
 }
 
 /// Whether codes are decoded again and compared with the audio.
@@ -40,30 +69,36 @@ pub enum Check {
 }
 
 impl Tokens {
-    /// The codes of `model`, of all channels mixed, with the texts beside the files, unchecked.
+    /// Returns the codes of `model`, of all channels mixed, with the texts beside the files,
+    /// unchecked.
     pub fn new(model: impl Into<Arc<Model>>) -> Self {
-        Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None }
+        let (lengths, untexted) = (Lengths::default(), Untexted::Keep);
+        Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None, lengths, untexted }
     }
 
     setters! {
-        /// The channel that is read.
+        /// Sets the channel that is read.
         pub fn with_channel(channel: Channel);
-        /// Where the texts of the files are.
+        /// Sets where the texts of the files are.
         pub fn with_texts(texts: Texts);
-        /// Whether the codes are decoded again and compared with the audio.
+        /// Sets whether the codes are decoded again and compared with the audio.
         pub fn with_check(check: Check);
+        /// Sets the lengths of the files that are used.
+        pub fn with_lengths(lengths: Lengths);
+        /// Sets what happens to files without a text.
+        pub fn with_untexted(untexted: Untexted);
     }
 
     pub(in crate::dataset) fn target(&self) -> Target {
         Target { sample_rate: self.model.config().sampling_rate, channel: self.channel, rates: Rates::Recorded }
     }
 
-    /// Codes of a frame.
+    /// Returns the number of codes of a frame.
     pub(in crate::dataset) fn n_slots(&self) -> usize {
         self.model.config().n_slots()
     }
 
-    /// Frames of a file: its end is padded to whole attention windows.
+    /// Returns the number of frames of a file: its end is padded to whole attention windows.
     fn n_frames(&self, n_samples: u64) -> u64 {
         let config = self.model.config();
         let unit = config.padded_len() as u64;
@@ -82,10 +117,10 @@ impl Tokens {
         Row { file, start: first_frame, n_samples, valid_frames: self.n_frames(n_samples) as u32 }
     }
 
-    /// Every setting that the values depend on.
+    /// Returns every setting that the values depend on.
     pub(in crate::dataset) fn config(&self) -> String {
         let config = self.model.config();
-        json!({
+        let mut all = json!({
             "channel": self.channel.to_string(),
             "codebook_size": config.codebook_size,
             "frame_samples": config.frame_len(),
@@ -93,7 +128,16 @@ impl Tokens {
             "model": self.model.hash(),
             "sample_rate": config.sampling_rate,
             "vq_strides": config.vq_strides,
-        })
-        .to_string()
+        });
+        // Files without filters are those of earlier versions, byte for byte.
+        for (name, seconds) in [("min_seconds", self.lengths.min_seconds), ("max_seconds", self.lengths.max_seconds)] {
+            if let Some(seconds) = seconds {
+                all[name] = seconds.into();
+            }
+        }
+        if self.untexted == Untexted::LeaveOut {
+            all["requires_text"] = true.into();
+        }
+        all.to_string()
     }
 }

@@ -17,7 +17,7 @@ impl Paths {
         guard::remove(&self.journal)
     }
 
-    /// The failures recorded by a finished build.
+    /// Returns the failures recorded by a finished build.
     pub(in crate::dataset) fn read_failures(&self) -> Vec<Failure> {
         let text = std::fs::read_to_string(&self.failures).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -87,7 +87,7 @@ impl Paths {
         File::open(&self.partial).map_or(Ok(()), |partial| output::adopt_rights(&self.output, &partial))
     }
 
-    /// An unused name for the output that is being replaced.
+    /// Returns an unused name for the output that is being replaced.
     fn aside(&self) -> PathBuf {
         let mut aside = beside(&self.output, ".replaced");
         let mut n = 1;

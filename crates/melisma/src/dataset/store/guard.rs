@@ -51,8 +51,8 @@ pub(in crate::dataset) fn output(path: &Path) -> Result<()> {
     }
 }
 
-/// The error for an existing output that may not be replaced; `more` says why it cannot be used as
-/// is.
+/// Returns the error for an existing output that may not be replaced; `more` says why it cannot be
+/// used as is.
 pub(in crate::dataset) fn already(path: &Path, more: &str) -> Error {
     let error =
         Error::new(crate::ErrorKind::Exists, format!("{}: the {} exists already{more}", path.display(), noun(path)));
@@ -74,7 +74,7 @@ pub(in crate::dataset) fn beside(paths: &Paths, kind: Kind, existing: Existing) 
             (false, false) => Err(irregular(path)),
             _ if *path == paths.journal => Ok(journal::is_journal(path)),
             _ if *path == paths.failures => Ok(failure::is_list(path)),
-            _ if paths.origin.as_deref() == Some(path) => Ok(Origin::read(path).is_ok()),
+            _ if paths.origin.as_deref() == Some(path) => Ok(Origin::parse(path).is_ok()),
             _ => Ok(kind != Kind::Npy
                 && (data.len() == 0 || journal::read(&paths.journal).is_some() || plan_of(path).is_some())),
         }
@@ -92,7 +92,7 @@ pub(in crate::dataset) fn beside(paths: &Paths, kind: Kind, existing: Existing) 
     Ok(())
 }
 
-/// The error for an unfinished build that may not be replaced.
+/// Returns the error for an unfinished build that may not be replaced.
 pub(in crate::dataset) fn unfinished(paths: &Paths) -> Error {
     Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
         .with_hint(Remedy::StartOver)
@@ -117,7 +117,7 @@ pub(in crate::dataset) fn remove(path: &Path) -> Result<()> {
     removed.map_err(|error| output::failed(path, error))
 }
 
-/// The first entry of a folder that does not belong to a dataset.
+/// Returns the first entry of a folder that does not belong to a dataset.
 fn stray(folder: &Path) -> Option<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Some("files that cannot be listed".to_owned()) };
     let strays = entries.flatten().filter(|entry| !is_known(entry));

@@ -32,7 +32,7 @@ pub(in crate::dataset) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// XXH3 of the numbers in column order, 8 bytes each, then the texts.
+    /// Returns XXH3 of the numbers in column order, 8 bytes each, then the texts.
     pub(in crate::dataset) fn hash(&self) -> u64 {
         let numbers = [self.file, self.place, self.frames, self.status.into(), self.checksum];
         let mut bytes = numbers.map(u64::to_le_bytes).concat();
@@ -44,7 +44,7 @@ impl Entry<'_> {
         xxh3_64(&bytes)
     }
 
-    /// The numbers that the plan determines.
+    /// Returns the numbers that the plan determines.
     pub(in crate::dataset) fn planned(&self) -> Vec<u64> {
         let text = self.tokens.map(|(text, _)| xxh3_64(text));
         [self.file, self.place, self.frames].into_iter().chain(text).collect()
@@ -131,7 +131,7 @@ impl<'a> Table<'a> {
         self.hash.is_some()
     }
 
-    /// Rows in a block.
+    /// Returns the number of rows in a block.
     pub(in crate::dataset) fn rows_per_block(&self) -> u64 {
         let bytes: usize = self.numbers.iter().map(|column| column.1).sum();
         (BLOCK_BYTES / bytes).max(1) as u64
@@ -198,7 +198,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Where a row's entries of a ragged column are; none if its offsets are damaged.
+    /// Returns where a row's entries of a ragged column are; none if its offsets are damaged.
     fn span(&self, (offsets, values): (usize, usize), row: u64) -> Result<(Range<u64>, bool)> {
         let layout = &self.store.layout;
         let mut bytes = [0; 16];
@@ -222,7 +222,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a column has one entry per row.
+/// Returns whether a column has one entry per row.
 pub(in crate::dataset) fn is_plain(layout: &Layout, name: &str) -> bool {
     !layout.is_tokens() || Extent::of(name) == Extent::Rows
 }

@@ -35,7 +35,7 @@ impl Identity {
     }
 }
 
-/// The plan hash of the finished dataset at `path`, or `None` if it is not a dataset.
+/// Returns the plan hash of the finished dataset at `path`, or `None` if it is not a dataset.
 pub(in crate::dataset) fn plan_of(path: &Path) -> Option<String> {
     Store::open(path).ok()?.layout.text("plan").map(str::to_owned)
 }

@@ -49,6 +49,18 @@ pub struct Record {
     pub rows: Vec<(u32, u32)>,
     /// Files that failed.
     pub failures: Vec<RowFailure>,
+    /// The tokens of the row, where the plan does not say how many they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Gathered>,
+}
+
+/// Tokens that were appended to the rows before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// Their frames.
+    pub frames: u32,
+    /// XXH3 of their bytes.
+    pub checksum: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,13 +89,13 @@ pub struct Past {
 }
 
 impl Header {
-    /// The header of a journal for `plan` over `inputs`.
+    /// Returns the header of a journal for `plan` over `inputs`.
     pub fn new(plan: &str, inputs: &str) -> Self {
         Self { journal: VERSION, plan: plan.to_owned(), inputs: inputs.to_owned(), boot: boot_id() }
     }
 }
 
-/// An id that changes when the machine boots; empty if the system has none.
+/// Returns an id that changes when the machine boots; empty if the system has none.
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
@@ -167,8 +179,8 @@ pub fn read(path: &Path) -> Option<Past> {
     Some(Past { header, records })
 }
 
-/// Whether the file at `path` starts like a journal. A journal truncated by a kill before that
-/// point counts too.
+/// Returns whether the file at `path` starts like a journal. A journal truncated by a kill before
+/// that point counts too.
 pub(super) fn is_journal(path: &Path) -> bool {
     let mut start = Vec::new();
     let most = (CRC_DIGITS + START.len()) as u64;
@@ -189,7 +201,7 @@ mod tests {
     use super::*;
 
     fn record(first: u32) -> Record {
-        Record { rows: vec![(first, 2)], failures: Vec::new() }
+        Record { rows: vec![(first, 2)], ..Record::default() }
     }
 
     #[test]

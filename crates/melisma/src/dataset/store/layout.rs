@@ -45,7 +45,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// Bytes of one element.
+    /// Returns the bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
             Self::Number(dtype) => dtype.size(),
@@ -75,17 +75,17 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of one element per row.
+    /// Creates a column of one element per row.
     pub fn flat(name: &str, element: impl Into<ColumnType>) -> Self {
         Self { name: name.to_owned(), element: element.into(), shape: Vec::new(), len: None }
     }
 
-    /// A column of `len` elements.
+    /// Creates a column of `len` elements.
     pub fn ragged(name: &str, element: impl Into<ColumnType>, len: u64) -> Self {
         Self { len: Some(len), ..Self::flat(name, element) }
     }
 
-    /// Bytes of one entry.
+    /// Returns the bytes of one entry.
     pub fn row_bytes(&self) -> usize {
         self.element.bytes() * self.shape.iter().product::<usize>()
     }
@@ -104,7 +104,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The index of the column called `name`.
+    /// Returns the index of the column called `name`.
     ///
     /// # Errors
     /// The column is unknown.
@@ -113,12 +113,12 @@ impl Layout {
         found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))
     }
 
-    /// Entries of a column.
+    /// Returns the number of entries of a column.
     pub fn len(&self, column: &Column) -> u64 {
         column.len.unwrap_or(self.n_rows)
     }
 
-    /// Whether the rows are tokens: files of different lengths, and columns of offsets.
+    /// Returns whether the rows are tokens: files of different lengths, and columns of offsets.
     pub fn is_tokens(&self) -> bool {
         self.text(KIND) == Some(TOKENS)
     }
@@ -145,7 +145,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The attribute called `name`, as text.
+    /// Returns the attribute called `name`, as text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).and_then(Value::as_str)
     }

@@ -53,7 +53,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind called `name`, or the one that the suffix of `path` implies.
+    /// Returns the kind called `name`, or the one that the suffix of `path` implies. The suffix `.npy` alone implies
+    /// none: a dataset is a folder of such files.
     ///
     /// # Errors
     /// The name or the suffix is unknown.
@@ -63,6 +64,12 @@ impl Kind {
         match name.unwrap_or(suffix) {
             "hdf5" | "h5" | "hdf" => Ok(Self::Hdf5),
             "safetensors" => Ok(Self::Safetensors),
+            "npy" if name.is_none() => {
+                let folder = path.with_extension("");
+                Err(Error::invalid(format!("{}: a dataset is a folder of .npy files, not one of them", path.display()))
+                    .with_hint(format!("name a folder without a suffix, as in {}", folder.display()))
+                    .or_hint("use a name that ends with .h5 or .safetensors"))
+            }
             "npy" | "" => Ok(Self::Npy),
             other => Err(Error::invalid(format!("unknown kind of dataset `{other}`"))
                 .with_hint(Remedy::use_store(&["hdf5", "safetensors", "npy"]))
@@ -154,8 +161,9 @@ impl Store {
             return npy::open(path).map_err(at);
         }
         if is_lines(path) {
-            return Err(Error::invalid(format!("{}: lines have no columns", path.display()))
-                .with_hint("join the lines of shards with `cat`"));
+            return Err(
+                Error::invalid(format!("{}: lines have no columns", path.display())).with_hint("read them as JSON")
+            );
         }
         let file = File::open(path).map_err(|error| Error::io(path.display(), error).with_hint(EXPECTED))?;
         let mut start = [0; 8];
@@ -242,7 +250,7 @@ impl Store {
         read.map_err(|error| Error::io(self.paths[file].display(), error))
     }
 
-    /// Each column with the file that holds it and the offset of its first entry, for maps of the files.
+    /// Returns each column with the file that holds it and the offset of its first entry, for maps of the files.
     pub fn places(&self) -> impl Iterator<Item = (&Column, &Path, u64)> {
         let place = |(column, place): (_, &ColumnLocation)| (column, self.paths[place.file].as_path(), place.offset);
         self.layout.columns.iter().zip(&self.places).map(place)

@@ -18,7 +18,7 @@ pub(in crate::dataset) struct Paths {
 }
 
 impl Paths {
-    /// A link counts as what it leads to: the files lie beside that.
+    /// Returns the paths beside `output`. A link counts as what it leads to: the files lie beside that.
     pub(in crate::dataset) fn new(output: &Path) -> Result<Self> {
         let output = &output::target(output, Existing::Replace)?;
         if output.file_name().is_none() {
@@ -34,12 +34,13 @@ impl Paths {
     }
 }
 
-/// The file that tells what the lines at `path` were made from. It is beside the lines themselves if `path` is a link.
+/// Returns the file that tells what the lines at `path` were made from. It is beside the lines themselves if `path`
+/// is a link.
 pub(in crate::dataset) fn origin_of(path: &Path) -> PathBuf {
     beside(&output::target(path, Existing::Replace).unwrap_or_else(|_| path.to_owned()), ".origin.json")
 }
 
-/// `path` with `suffix` at the end of its name.
+/// Returns `path` with `suffix` at the end of its name.
 pub(in crate::dataset) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);

@@ -65,7 +65,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
-/// Metadata are text; numbers are parsed back.
+/// Parses numbers back from metadata, which are text.
 fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
     const TEXTS: [&str; 5] = ["config", "format", "melisma.model", "plan", "preset"];
     let typed = |(name, text): (String, String)| {
@@ -76,7 +76,7 @@ fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
     metadata.into_iter().map(typed).collect()
 }
 
-/// The column of a tensor.
+/// Returns the column of a tensor.
 fn column(entry: TensorEntry) -> Result<Column> {
     let len = entry.len();
     let TensorEntry { name, dtype, mut shape, .. } = entry;

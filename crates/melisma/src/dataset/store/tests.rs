@@ -81,4 +81,8 @@ fn kinds_follow_the_name() {
     assert_eq!(Kind::choose(None, Path::new("a.h5")).unwrap(), Kind::Hdf5);
     assert_eq!(Kind::choose(Some("npy"), Path::new("a.h5")).unwrap(), Kind::Npy);
     assert!(Kind::choose(None, Path::new("a.zip")).is_err());
+    assert_eq!(Kind::choose(Some("npy"), Path::new("rows.npy")).unwrap(), Kind::Npy);
+    let error = Kind::choose(None, Path::new("in/rows.npy")).unwrap_err();
+    assert!(error.to_string().contains("in/rows.npy: a dataset is a folder of .npy files"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.to_string().contains("in/rows")), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Checks every column of every row against its recorded hash.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use melisma_kernels::lock::Mutex;
@@ -9,8 +9,9 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::Store;
 use super::hash::{BLOCK_BYTES, Found, Table};
 use super::identity::Identity;
-use super::lines::Lines;
 use super::lines::origin::Origin;
+use super::lines::{self, Lines};
+use super::paths::origin_of;
 use crate::dataset::row::Status;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::thread;
@@ -34,6 +35,8 @@ pub struct Verified {
     pub damaged: u64,
     /// The first of the damaged rows.
     pub first_damaged: Vec<u64>,
+    /// The names of their audio files, as they are read: a name may itself be damaged.
+    pub first_files: Vec<String>,
     /// Whether the settings and the columns that the plan determines match the attribute `plan`;
     /// `None` if there is no such attribute.
     pub plan_matches: Option<bool>,
@@ -43,6 +46,10 @@ pub struct Verified {
     pub unhashed: Vec<&'static str>,
     /// Bytes that were read.
     pub bytes: u64,
+    /// What is wrong with the first damaged line of a file of lines.
+    pub fault: Option<String>,
+    /// The file that would tell which lines were written, if it is not there: each line was checked by itself.
+    pub missing_origin: Option<PathBuf>,
 }
 
 impl Verified {
@@ -53,8 +60,11 @@ impl Verified {
     pub fn check(&self) -> Result<()> {
         let mut found = Vec::new();
         if self.damaged > 0 {
-            let first = self.first_damaged.first().map_or_else(String::new, |row| format!(", the first is row {row}"));
-            found.push(format!("{} damaged{first}", count(self.damaged, "row")));
+            let named = self.first_damaged.first().zip(self.first_files.first());
+            let of = |file: &String| if file.is_empty() { String::new() } else { format!(", of {file}") };
+            let first = named.map_or_else(String::new, |(row, file)| format!(", the first is row {row}{}", of(file)));
+            let fault = self.fault.as_ref().map_or_else(String::new, |fault| format!(" ({fault})"));
+            found.push(format!("{} damaged{first}{fault}", count(self.damaged, "row")));
         }
         if self.pending > 0 {
             found.push(format!("{} missing", count(self.pending, "row")));
@@ -76,11 +86,31 @@ impl Verified {
         self.damaged += other.damaged;
         self.bytes += other.bytes;
         self.first_damaged.extend(other.first_damaged);
+        self.first_files.extend(other.first_files);
+    }
+
+    /// Lists a damaged row. Rows come in order.
+    pub(super) fn damage(&mut self, row: u64, file: &[u8]) {
+        self.damaged += 1;
+        if self.first_damaged.len() < MAX_NAMED {
+            self.first_damaged.push(row);
+            self.first_files.push(String::from_utf8_lossy(file).into_owned());
+        }
+    }
+
+    /// Keeps the first of the damaged rows of all threads.
+    fn keep_first(&mut self) {
+        let rows = std::mem::take(&mut self.first_damaged);
+        let mut named: Vec<(u64, String)> = rows.into_iter().zip(std::mem::take(&mut self.first_files)).collect();
+        named.sort_unstable();
+        named.truncate(MAX_NAMED);
+        (self.first_damaged, self.first_files) = named.into_iter().unzip();
     }
 }
 
 /// Reads all rows of the dataset at `path` on `threads` threads, or on fewer if `budget` has no
-/// room for that many. A file of lines is checked as a whole.
+/// room for that many. A file of lines is checked as a whole; without the file that tells what was written, each line
+/// is checked by itself.
 ///
 /// ```no_run
 /// let verified = melisma::dataset::verify("train.h5", 2, &melisma::Budget::limited(1 << 30))?;
@@ -94,6 +124,9 @@ impl Verified {
 pub fn verify(path: impl AsRef<Path>, threads: usize, budget: &Budget) -> Result<Verified> {
     let path = path.as_ref();
     if Lines::is_name(path) {
+        if path.exists() && origin_of(path).symlink_metadata().is_err() {
+            return lines::check::check(path, budget);
+        }
         let origin = Origin::open(path)?;
         origin.check(path)?;
         return Ok(Verified { rows: origin.rows, bytes: origin.bytes, ..Verified::default() });
@@ -134,12 +167,11 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
         false => "path, file_index, start_sample, valid_frames",
     };
     verified.unhashed = if table.has_hashes() { Vec::new() } else { vec!["status"] };
-    verified.first_damaged.sort_unstable();
-    verified.first_damaged.truncate(MAX_NAMED);
+    verified.keep_first();
     Ok(verified)
 }
 
-/// Memory for each thread; for at least one.
+/// Reserves memory for each thread; for at least one.
 fn reserve(budget: &Budget, threads: usize, bytes: usize) -> Result<Vec<Reservation>> {
     let mut held = vec![reserve_least(budget, bytes, BLOCK_BYTES)?];
     while held.len() < threads {
@@ -205,13 +237,12 @@ impl Look<'_> {
         let is_right =
             found.is_placed && entry.checksum == checksum && found.hash.is_none_or(|hash| hash == entry.hash());
         if !(is_known && is_blank && is_right) {
-            counts.damaged += 1;
-            counts.first_damaged.push(found.row);
+            counts.damage(found.row, entry.name);
         }
         Ok(())
     }
 
-    /// XXH3 of a row's values, and whether they are all zero.
+    /// Returns XXH3 of a row's values, and whether they are all zero.
     fn read(&self, found: &Found<'_>, buffer: &mut [u8]) -> Result<(u64, bool)> {
         let mut hash = Xxh3Default::new();
         let mut is_zero = true;

@@ -34,8 +34,8 @@ pub(super) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// An engine and the buffers of all readers. If memory is short, there are fewer streams,
-    /// buffers and readers.
+    /// Creates an engine and the buffers of all readers. If memory is short, there are fewer
+    /// streams, buffers and readers.
     pub(super) fn new(run: &'a Run<'a>) -> Result<Self> {
         let (mut n_streams, mut n_buffers, mut n_readers) = (STREAMS, BUFFERS, run.shared.n_threads);
         loop {

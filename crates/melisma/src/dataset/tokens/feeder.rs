@@ -41,7 +41,7 @@ struct Clip<'a> {
 }
 
 impl Clip<'_> {
-    /// Whether a step can take the row, if it has a place in the engine.
+    /// Returns whether a step can take the row, if it has a place in the engine.
     fn is_ready(&self) -> bool {
         self.n_left > 0 && self.error.is_none() && (!self.waiting.is_empty() || self.n_missing == 0)
     }
@@ -230,7 +230,7 @@ fn clip<'b, 'a>(clips: &'b mut [Clip<'a>], row: u32) -> Result<&'b mut Clip<'a>>
     found.ok_or_else(|| Error::invalid(format!("row {row} is not being encoded")))
 }
 
-/// A reader that has ended takes no buffers.
+/// Gives a buffer back to its reader; one that has ended takes none.
 fn give_back(returns: &[Sender<Vec<f32>>], reader: usize, samples: Vec<f32>) {
     let _ = returns[reader].send(samples);
 }

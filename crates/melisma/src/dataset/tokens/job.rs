@@ -29,8 +29,8 @@ pub(in crate::dataset) struct Job {
 }
 
 impl Tokens {
-    /// The least memory of a build, apart from its files and the model: one thread that encodes one
-    /// file at a time.
+    /// Returns the least memory of a build, apart from its files and the model: one thread that
+    /// encodes one file at a time.
     pub fn needed(config: &Config, device: &Device, check: Check) -> Needed {
         let device = for_one_thread(device);
         let mut needed = EncodeEngine::needed(config, &device, 1);
@@ -61,12 +61,12 @@ impl Job {
         Ok(Self { threads, n_slots: tokens.n_slots(), tokens: tokens.clone(), device, held_bytes })
     }
 
-    /// What is held already, and one thread that encodes one file.
+    /// Returns what is held already, and one thread that encodes one file.
     pub(in crate::dataset) fn least_bytes(&self) -> u64 {
         self.held_bytes + Tokens::needed(self.model().config(), &self.device, self.tokens.check).host
     }
 
-    /// Whether rows are decoded again and compared with their files.
+    /// Returns whether rows are decoded again and compared with their files.
     pub(super) fn measures(&self) -> bool {
         self.tokens.check != Check::None
     }
@@ -75,7 +75,7 @@ impl Job {
         &self.tokens.model
     }
 
-    /// Bytes of the samples of `n_frames` frames.
+    /// Returns the bytes of the samples of `n_frames` frames.
     pub(super) fn samples_bytes(&self, n_frames: usize) -> u64 {
         (n_frames * self.model().config().frame_len() * size_of::<f32>()) as u64
     }

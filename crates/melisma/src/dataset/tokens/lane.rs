@@ -40,7 +40,7 @@ impl<'a> Lane<'a> {
         &self.run.shared.work.plan.rows[self.row as usize]
     }
 
-    /// Whether all codes have come.
+    /// Returns whether all codes have come.
     pub(super) fn is_complete(&self) -> bool {
         self.n_frames == u64::from(self.planned().valid_frames)
     }
@@ -126,7 +126,7 @@ impl<'a> Lane<'a> {
             .table
             .each(row..row + 1, |found| store.write(shared.columns.row_hash, row, &found.entry.hash().to_le_bytes()))?;
         shared.work.counters.rows.fetch_add(1, Relaxed);
-        shared.record(Record { rows: vec![(self.row, 1)], failures })
+        shared.record(Record { rows: vec![(self.row, 1)], failures, tokens: None })
     }
 }
 

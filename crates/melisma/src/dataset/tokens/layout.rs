@@ -7,29 +7,62 @@ use crate::dataset::row::{Row, Status};
 use crate::dataset::store::hash::MEASURED;
 use crate::dataset::store::identity::Identity;
 use crate::dataset::store::{Column, HASH_COLUMN, KIND, Store, TOKENS};
+use crate::snac::Model;
 use crate::{DType, Result};
 
 const VERSION: i64 = 2;
 /// Rows whose columns are written at once.
 const ROWS: usize = 1024;
 
-pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
-    let n_offsets = plan.rows.len() as u64 + 1;
-    let path_bytes = plan.files.iter().map(|file| plan.input(file).name().len() as u64).sum();
-    let text_bytes = plan.texts.iter().map(|text| u64::from(text.len)).sum();
-    let mut columns = vec![
-        Column { shape: vec![tokens.n_slots()], ..Column::ragged("codes", DType::U16, plan.n_frames()) },
+/// The sizes of a corpus.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::dataset) struct Sizes {
+    pub(in crate::dataset) n_rows: u64,
+    pub(in crate::dataset) n_frames: u64,
+    pub(in crate::dataset) path_bytes: u64,
+    pub(in crate::dataset) text_bytes: u64,
+}
+
+/// Returns the columns that every corpus has.
+pub(in crate::dataset) fn columns(n_slots: usize, sizes: Sizes) -> Vec<Column> {
+    let n_offsets = sizes.n_rows + 1;
+    vec![
+        Column { shape: vec![n_slots], ..Column::ragged("codes", DType::U16, sizes.n_frames) },
         Column::ragged("offsets", DType::U64, n_offsets),
         Column::flat("seconds", DType::F64),
         Column::flat("status", DType::U8),
-        Column::ragged("path", DType::U8, path_bytes),
+        Column::ragged("path", DType::U8, sizes.path_bytes),
         Column::ragged("path_offsets", DType::U64, n_offsets),
-        Column::ragged("text", DType::U8, text_bytes),
+        Column::ragged("text", DType::U8, sizes.text_bytes),
         Column::ragged("text_offsets", DType::U64, n_offsets),
         Column::flat("file_index", DType::I64),
         Column::flat("checksum", DType::U64),
         Column::flat(HASH_COLUMN, DType::U64),
-    ];
+    ]
+}
+
+/// Returns the attributes that every corpus has, for settings as text and the hash of the plan.
+pub(in crate::dataset) fn attributes(model: &Model, settings: String, plan: String) -> Vec<(&'static str, Value)> {
+    let config = model.config();
+    let strides: Vec<String> = config.vq_strides.iter().map(usize::to_string).collect();
+    vec![
+        ("config", Value::from(settings)),
+        ("format", Value::from("melisma-dataset")),
+        (KIND, Value::from(TOKENS)),
+        ("melisma.levels", Value::from(config.vq_strides.len())),
+        ("melisma.model", Value::from(model.hash())),
+        ("melisma.strides", Value::from(strides.join(" "))),
+        ("plan", Value::from(plan)),
+        ("sample_rate", Value::from(config.sampling_rate)),
+        ("version", Value::from(VERSION)),
+    ]
+}
+
+pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
+    let path_bytes = plan.files.iter().map(|file| plan.input(file).name().len() as u64).sum();
+    let text_bytes = plan.texts.iter().map(|text| u64::from(text.len)).sum();
+    let sizes = Sizes { n_rows: plan.rows.len() as u64, n_frames: plan.n_frames(), path_bytes, text_bytes };
+    let mut columns = columns(tokens.n_slots(), sizes);
     if tokens.check != Check::None {
         columns.extend(MEASURED.map(|name| Column::flat(name, DType::F32)));
     }
@@ -40,20 +73,7 @@ pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>
         let numbers = [u64::from(file.index), seconds(tokens, row).to_bits(), row.valid_frames.into(), text.hash];
         identity.add(plan.input(file).name().as_bytes(), &numbers);
     }
-    let config = tokens.model.config();
-    let strides: Vec<String> = config.vq_strides.iter().map(usize::to_string).collect();
-    let attributes = vec![
-        ("config", Value::from(json)),
-        ("format", Value::from("melisma-dataset")),
-        (KIND, Value::from(TOKENS)),
-        ("melisma.levels", Value::from(config.vq_strides.len())),
-        ("melisma.model", Value::from(tokens.model.hash())),
-        ("melisma.strides", Value::from(strides.join(" "))),
-        ("plan", Value::from(identity.finish())),
-        ("sample_rate", Value::from(config.sampling_rate)),
-        ("version", Value::from(VERSION)),
-    ];
-    (columns, attributes)
+    (columns, attributes(&tokens.model, json, identity.finish()))
 }
 
 fn seconds(tokens: &Tokens, row: &Row) -> f64 {
@@ -61,7 +81,7 @@ fn seconds(tokens: &Tokens, row: &Row) -> f64 {
 }
 
 /// Bytes of a ragged column and where its rows begin, written as they come.
-struct Ragged<'a> {
+pub(in crate::dataset) struct Ragged<'a> {
     store: &'a Store,
     values: usize,
     offsets: usize,
@@ -70,14 +90,14 @@ struct Ragged<'a> {
 }
 
 impl<'a> Ragged<'a> {
-    fn new(store: &'a Store, values: &str, offsets: &str) -> Result<Self> {
+    pub(in crate::dataset) fn new(store: &'a Store, values: &str, offsets: &str) -> Result<Self> {
         let (values, offsets) = (store.layout.column(values)?, store.layout.column(offsets)?);
         let ragged = Self { store, values, offsets, at: 0, row: 0 };
         store.write(offsets, 0, &0u64.to_le_bytes())?;
         Ok(ragged)
     }
 
-    fn write(&mut self, rows: impl Iterator<Item = impl AsRef<str>>) -> Result<()> {
+    pub(in crate::dataset) fn write(&mut self, rows: impl Iterator<Item = impl AsRef<str>>) -> Result<()> {
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
         for row in rows {
             bytes.extend_from_slice(row.as_ref().as_bytes());

@@ -28,7 +28,7 @@ impl Reader {
         self.at == self.source.facts().n_samples
     }
 
-    /// The next samples; fewer than `to` holds at the end, and then none.
+    /// Returns the next samples; fewer than `to` holds at the end, and then none.
     pub(super) fn read(&mut self, run: &Run<'_>, to: &mut [f32]) -> Result<usize> {
         let n = (self.source.facts().n_samples - self.at).min(to.len() as u64) as usize;
         let counters = run.shared.work.counters;

@@ -26,7 +26,7 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// On the device of `queue`, with the weights of `first` if there is one.
+    /// Creates it on the device of `queue`, with the weights of `first` if there is one.
     pub(super) fn new(run: &Run<'_>, queue: &Queue, first: Option<&Self>) -> Result<Self> {
         let budget: &Budget = run.shared.work.budget;
         let model = run.job.model();
@@ -77,7 +77,7 @@ impl RoundTrip {
     }
 }
 
-/// The valid rows of `store` whose signal-to-noise ratio is below the limit of `check`.
+/// Returns the valid rows of `store` whose signal-to-noise ratio is below the limit of `check`.
 pub(in crate::dataset) fn below_limit(check: Check, store: &Store, plan: &Plan) -> Result<Vec<RowFailure>> {
     let Check::Measure { min_snr_db: Some(least) } = check else { return Ok(Vec::new()) };
     let (snr, status) = (store.layout.column(MEASURED[0])?, store.layout.column("status")?);

@@ -30,7 +30,7 @@ impl Job {
     }
 }
 
-/// Threads with all their memory. If memory is short, they are fewer.
+/// Creates threads with all their memory. If memory is short, they are fewer.
 fn workers<'a>(run: &'a Run<'a>) -> Result<Vec<Worker<'a>>> {
     let mut workers: Vec<Worker<'a>> = Vec::new();
     while workers.len() < run.shared.n_threads {
@@ -53,7 +53,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// With the weights of `first`, if there is one.
+    /// Creates a worker that shares the weights of `first`, if there is one.
     fn new(run: &'a Run<'a>, first: Option<&Self>) -> Result<Self> {
         let budget: &Budget = run.shared.work.budget;
         let memory = budget.reserve(Space::Host, run.job.samples_bytes(FRAMES))?;

@@ -40,17 +40,17 @@ impl Limits {
     /// No limits.
     pub const NONE: Self = Self { limit_bytes: None, free_bytes: None, chunking: Chunking::Auto };
 
-    /// The limits from `config` on a machine with `free_bytes` left.
+    /// Returns the limits from `config` on a machine with `free_bytes` left.
     pub fn of(config: &Config, free_bytes: Option<u64>) -> Self {
         Self { limit_bytes: config.memory_limit.value.bytes(), free_bytes, chunking: Policy::new(config).chunking }
     }
 
-    /// The maximum memory of a process.
+    /// Returns the maximum memory of a process.
     pub fn most_bytes(&self) -> Option<u64> {
         [self.limit_bytes, self.free_bytes].into_iter().flatten().min()
     }
 
-    /// How the embedded engine can run `model` with these inputs.
+    /// Returns how the embedded engine can run `model` with these inputs.
     ///
     /// # Errors
     /// `Memory` if it does not fit. The message names the node that needs the most, the hint the

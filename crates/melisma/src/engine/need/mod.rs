@@ -24,7 +24,7 @@ use crate::text::size;
 use pool::Pool;
 
 /// Limit on the nesting of branches.
-const MOST_DEPTH: usize = 24;
+const MAX_DEPTH: usize = 24;
 
 /// The memory that a run of a model needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,7 +64,7 @@ pub struct Hidden {
 }
 
 impl Need {
-    /// The memory that `model` needs with these inputs, in the order of [`Port::inputs`].
+    /// Returns the memory that `model` needs with these inputs, in the order of [`Port::inputs`].
     ///
     /// # Errors
     /// `Unsupported` for an input that is not a tensor of numbers.
@@ -72,8 +72,8 @@ impl Need {
         Ok(Self::with(model, &facts(model, inputs)?))
     }
 
-    /// The memory that `model` needs if `len` elements of the long axis are computed at once;
-    /// `None` if the model cannot be split or a size depends on data.
+    /// Returns the memory that `model` needs if `len` elements of the long axis are computed at
+    /// once; `None` if the model cannot be split or a size depends on data.
     pub fn of_piece(model: &Model, inputs: &[Value], len: u64) -> Option<Self> {
         let whole = facts(model, inputs).ok()?;
         let output_bytes = Self::with(model, &whole).output_bytes;
@@ -95,7 +95,7 @@ impl Need {
         Some(Self { run_bytes: part.run_bytes.saturating_add(beside), output_bytes, ..part })
     }
 
-    /// The memory that `model` needs with any inputs of these shapes.
+    /// Returns the memory that `model` needs with any inputs of these shapes.
     ///
     /// # Errors
     /// As [`Need::of`].
@@ -144,7 +144,7 @@ impl Need {
         }
     }
 
-    /// Total bytes.
+    /// Returns the total bytes.
     pub fn bytes(&self) -> u64 {
         self.model_bytes.saturating_add(self.run_bytes)
     }
@@ -157,9 +157,9 @@ fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>>
     Ok(model.graph.inputs.iter().filter_map(|input| fact(&input.name)).collect())
 }
 
-/// The bytes of the weights, and the part of them that can be saved. The engine stores constants as
-/// they are, and those of products a second time in packed order. The savings assume that only one
-/// product is packed at a time.
+/// Returns the bytes of the weights, and the part of them that can be saved. The engine stores
+/// constants as they are, and those of products a second time in packed order. The savings assume
+/// that only one product is packed at a time.
 fn weight_bytes(graph: &Graph) -> (u64, u64) {
     let (mut bytes, mut packed, mut largest) = (0u64, 0u64, 0u64);
     let mut constants: HashMap<&str, u64> = HashMap::new();
@@ -187,7 +187,7 @@ fn weight_bytes(graph: &Graph) -> (u64, u64) {
     (bytes.saturating_add(packed), spare.saturating_add(packed - largest))
 }
 
-/// How often each value is read, including by subgraphs.
+/// Counts how often each value is read, including by subgraphs.
 fn count_reads<'m>(graph: &'m Graph, reads: &mut HashMap<&'m str, usize>) {
     for output in &graph.outputs {
         *reads.entry(&output.name).or_default() += 1;
@@ -256,7 +256,7 @@ impl<'m> Walk<'m> {
         self.release(node);
     }
 
-    /// Whether the output replaces an input that is not read again.
+    /// Returns whether the output replaces an input that is not read again.
     fn reuses(&mut self, node: &'m Node, output: &'m str, bytes: u64) -> bool {
         if !shape::is_in_place(node) {
             return false;
@@ -287,7 +287,7 @@ impl<'m> Walk<'m> {
     /// Walks the chosen branch of an `If`, or both if the condition is unknown. Loops are hidden,
     /// because their memory depends on the number of iterations.
     fn branches(&mut self, node: &'m Node, depth: usize) {
-        if !node.is("If") || depth == MOST_DEPTH {
+        if !node.is("If") || depth == MAX_DEPTH {
             return self.hide(node);
         }
         let condition = node.inputs.first().and_then(|name| self.facts.get(name.as_str())?.numbers.as_ref()?.first());

@@ -46,7 +46,7 @@ impl<'m> Pool<'m> {
         }
     }
 
-    /// Total bytes of all buffers.
+    /// Returns the total bytes of all buffers.
     pub fn total(&self) -> u64 {
         self.total
     }

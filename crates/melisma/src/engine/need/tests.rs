@@ -5,7 +5,7 @@ use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Tensor, ValueInfo};
 use crate::{ErrorKind, Remedy, Result};
 
-/// A model of these nodes, with inputs and outputs of any shape.
+/// Returns a model of these nodes, with inputs and outputs of any shape.
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {
     let any = |(name, dtype): &(&str, i32)| ValueInfo {
         name: (*name).to_owned(),
@@ -36,7 +36,7 @@ fn limits(limit: Option<u64>) -> Limits {
 
 const MIB: u64 = 1 << 20;
 
-/// Tile, Pad and Conv with a constant that makes their output huge.
+/// Returns Tile, Pad and Conv with a constant that makes their output huge.
 fn bombs() -> Vec<Model> {
     let io: (&[(&str, i32)], &[&str]) = (&[("x", 1)], &["y"]);
     let tile = || vec![Node::new("Tile", &["x", "n"], &["y"])];

@@ -88,7 +88,8 @@ pub(super) fn find_tensorrt_in(folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().find_map(|folder| beginning(folder, "libnvinfer.so").into_iter().rfind(|path| path.is_file()))
 }
 
-/// The version in the name of TensorRT's library, after resolving links. Engines depend on it.
+/// Returns the version in the name of TensorRT's library, after resolving links. Engines depend on
+/// it.
 pub fn tensorrt_version() -> Option<String> {
     find_tensorrt().ok().map(|path| tensorrt_version_of(&path))
 }
@@ -119,7 +120,8 @@ pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     }
 }
 
-/// The version in the file's name, else the branch in the build description, with the commit.
+/// Returns the version in the file's name, else the branch in the build description, with the
+/// commit.
 fn version(path: &Path, info: &str) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let of_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
@@ -143,8 +145,8 @@ fn usual_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The package folders of the active Python: from `MELISMA_PYTHON`, the virtual environment,
-/// `python3` in the path, and the user.
+/// Returns the package folders of the active Python: from `MELISMA_PYTHON`, the virtual
+/// environment, `python3` in the path, and the user.
 fn packages() -> Vec<PathBuf> {
     let variable = |name: &str| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let in_path = var_os("PATH")

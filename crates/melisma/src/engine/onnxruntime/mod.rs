@@ -79,17 +79,17 @@ impl Engine for Onnxruntime {
         }
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
         let named = self.ports.inputs.iter().zip(inputs).zip(&flags);
-        let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), given(value, flags)?)));
+        let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), input_value(value, flags)?)));
         let results = self.session.run(named.collect::<Result<Vec<_>>>()?).map_err(|error| failed(&error))?;
         let output = |port: &Port| {
             let value = results.get(&port.name);
             let value = value.ok_or_else(|| Error::device(format!("onnxruntime: no output `{}`", port.name)))?;
-            taken(value).map_err(|error| error.at(format!("output `{}`", port.name)))
+            output_value(value).map_err(|error| error.at(format!("output `{}`", port.name)))
         };
         self.ports.outputs.iter().map(output).collect()
     }
 
-    /// [`Engine::end_profile`] returns the times, because the library writes them at the end.
+    /// Runs the model; [`Engine::end_profile`] returns the times, because the library writes them at the end.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         if let ProfiledRuns::On { n_runs, first } = &mut self.times {
             first.get_or_insert(*n_runs);
@@ -122,12 +122,12 @@ fn commit(mut builder: SessionBuilder, model: &Model) -> Result<Session> {
     })
 }
 
-/// The elements of a boolean tensor, in the library's type.
+/// Returns the elements of a boolean tensor, in the library's type.
 fn flags(value: &Value) -> Vec<bool> {
     if value.dtype() == DType::Bool { value.bytes().iter().map(|byte| *byte != 0).collect() } else { Vec::new() }
 }
 
-fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v>> {
+fn input_value<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v>> {
     fn of<'v, T: Element + PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static>(
         value: &'v Value,
     ) -> Result<SessionInputValue<'v>> {
@@ -158,7 +158,7 @@ fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v
     }
 }
 
-fn taken(value: &DynValue) -> Result<Value> {
+fn output_value(value: &DynValue) -> Result<Value> {
     fn of<T: Element + PrimitiveTensorElementType>(value: &DynValue) -> Option<Result<Value>> {
         let (shape, values) = value.try_extract_tensor::<T>().ok()?;
         Some(axes(shape).and_then(|shape| Value::from_slice(values, &shape)))

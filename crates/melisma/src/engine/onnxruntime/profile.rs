@@ -56,7 +56,7 @@ fn parse(text: &[u8], n_before: usize) -> Result<Vec<Operator>> {
     Ok(operators.into_iter().map(row).collect())
 }
 
-/// Seconds and calls by operator.
+/// Returns the seconds and calls by operator.
 fn sums(events: &[&Event]) -> BTreeMap<String, (f64, u64)> {
     let mut operators: BTreeMap<String, (f64, u64)> = BTreeMap::new();
     for event in events {

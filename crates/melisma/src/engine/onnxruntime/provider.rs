@@ -102,7 +102,7 @@ const CUDA: &str = "CUDAExecutionProvider";
 const TENSORRT: &str = "TensorrtExecutionProvider";
 
 impl Provider {
-    /// The engine's name with this provider.
+    /// Returns the engine's name with this provider.
     pub fn name(&self) -> EngineName {
         match self {
             Self::Cpu => EngineName::Onnxruntime,
@@ -128,7 +128,7 @@ impl Provider {
 }
 
 impl Cuda {
-    /// Keys and values with ONNX Runtime's names.
+    /// Returns keys and values with ONNX Runtime's names.
     pub fn options(&self) -> Vec<(String, String)> {
         let search = match self.cudnn.search {
             Algorithms::Exhaustive => "EXHAUSTIVE",
@@ -152,7 +152,7 @@ impl Cuda {
 }
 
 impl TensorRt {
-    /// FP32 within `workspace_bytes`, with engines in `folder` under `key`.
+    /// Allows FP32 within `workspace_bytes`, with engines in `folder` under `key`.
     pub fn new(workspace_bytes: u64, folder: impl Into<PathBuf>, key: impl Into<String>) -> Self {
         Self {
             cuda: Cuda::default(),
@@ -164,7 +164,7 @@ impl TensorRt {
         }
     }
 
-    /// Keys and values with ONNX Runtime's names.
+    /// Returns keys and values with ONNX Runtime's names.
     pub fn options(&self) -> Vec<(String, String)> {
         let shapes: Vec<String> = self.shapes.iter().map(|(name, shape)| format!("{name}:{}", by_x(shape))).collect();
         let (shapes, folder) = (shapes.join(","), self.folder.display().to_string());
@@ -199,8 +199,8 @@ pub(super) struct Session(pub(super) SessionBuilder);
 impl Register for Session {
     fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
         let provider = match name {
-            CUDA => told(ep::CUDA::default(), options).build(),
-            TENSORRT => told(ep::TensorRT::default(), options).build(),
+            CUDA => with_options(ep::CUDA::default(), options).build(),
+            TENSORRT => with_options(ep::TensorRT::default(), options).build(),
             other => return Err(Error::unsupported(format!("onnxruntime: unknown provider `{other}`"))),
         };
         provider.register(&mut self.0).map_err(|error| {
@@ -212,6 +212,6 @@ impl Register for Session {
     }
 }
 
-fn told<P: ArbitrarilyConfigurableExecutionProvider>(provider: P, options: &[(String, String)]) -> P {
+fn with_options<P: ArbitrarilyConfigurableExecutionProvider>(provider: P, options: &[(String, String)]) -> P {
     options.iter().fold(provider, |provider, (key, value)| provider.with_arbitrary_config(key, value))
 }

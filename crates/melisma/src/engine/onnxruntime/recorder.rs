@@ -16,14 +16,14 @@ impl Register for Recorder {
     }
 }
 
-/// The providers that a session with `provider` registers, in order.
+/// Returns the providers that a session with `provider` registers, in order.
 pub(crate) fn recorded(provider: &Provider) -> Vec<ProviderOptions> {
     let mut recorder = Recorder::default();
     provider.register(&mut recorder).unwrap();
     recorder.0
 }
 
-/// The value of an option.
+/// Returns the value of an option.
 pub(crate) fn value<'a>(options: &'a [(String, String)], key: &str) -> &'a str {
     &options.iter().find(|(name, _)| name == key).unwrap_or_else(|| panic!("{key} in {options:?}")).1
 }

@@ -10,13 +10,13 @@ use super::{EngineName, Options};
 use crate::Result;
 use crate::onnx::Model;
 
-/// Which of our engines fits `model`: the chain if it takes the model, since its activations stay
-/// in the cache.
+/// Returns which of our engines fits `model`: the chain if it takes the model, since its
+/// activations stay in the cache.
 pub fn fitting(model: &Model) -> EngineName {
     if chain::takes(model) { chain::NAME } else { mixed::NAME }
 }
 
-/// The CPU with the number of threads in the options.
+/// Returns the CPU with the number of threads in the options.
 fn device(options: &Options) -> Result<Device> {
     let mut device = Device::cpu()?;
     if let Device::Cpu(cpu) = &mut device {

@@ -6,7 +6,7 @@ use super::rewrite::Rewrite;
 use crate::onnx::{Content, Graph, Model, Node};
 use crate::{DType, Result};
 
-/// A model that means the same to the engine.
+/// Returns a model that means the same to the engine.
 pub(in super::super) fn adapted(mut model: Model) -> Result<Model> {
     let is_old = model.opset("").is_some_and(|version| version < 13);
     graph(&mut model.graph, &mut Known { is_old, ..Known::default() })?;

@@ -7,7 +7,7 @@ use super::super::Port;
 use crate::format::Value;
 use crate::{DType, Error, Result};
 
-/// Whether the engine supports this port.
+/// Checks that the engine supports this port.
 pub(in super::super) fn check(port: &Port) -> Result<()> {
     match port.dtype {
         DType::F32 | DType::F16 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => Ok(()),

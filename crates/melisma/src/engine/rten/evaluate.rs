@@ -6,8 +6,8 @@ use crate::format::Value;
 use crate::onnx::Model;
 use crate::onnx::shape::constant_bytes;
 
-/// The output of a one-node model whose inputs are all initializers; `None` if the engine rejects
-/// it, or if its output may exceed `most_bytes`.
+/// Returns the output of a one-node model whose inputs are all initializers; `None` if the engine
+/// rejects it, or if its output may exceed `most_bytes`.
 pub fn evaluate(model: &Model, most_bytes: u64) -> Option<Value> {
     // Checked before computing: a few bytes of a model can request any amount of memory.
     constant_bytes(model).filter(|bytes| *bytes <= most_bytes)?;

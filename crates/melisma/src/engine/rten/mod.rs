@@ -9,6 +9,7 @@ pub(super) mod convert;
 mod evaluate;
 pub(super) mod operators;
 mod panic;
+pub(crate) mod profile;
 mod rewrite;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 #[doc(hidden)]
 pub use evaluate::evaluate;
 
-pub(super) use panic::{MOST_SHALLOW, guarded};
+pub(super) use panic::{MAX_SHALLOW, guarded};
 
 /// The engine's name.
 #[doc(hidden)]
@@ -50,7 +51,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
     build_from(model.clone(), options)
 }
 
-/// Like [`build`], but consumes the model: its weights are moved, not copied.
+/// Works like [`build`], but consumes the model: its weights are moved, not copied.
 ///
 /// # Errors
 /// As [`build`].
@@ -69,7 +70,7 @@ pub(crate) fn build_from(model: Model, options: &Options) -> Result<Rten> {
     Ok(Rten { model, pool, ports, input_ids, output_ids, nodes })
 }
 
-/// The inputs and outputs of a model, after all checks that do not need a run.
+/// Returns the inputs and outputs of a model, after all checks that do not need a run.
 ///
 /// # Errors
 /// As [`build`].
@@ -105,7 +106,7 @@ impl Engine for Rten {
         self.run_with(inputs, RunOptions::default())
     }
 
-    /// The crate prints its times.
+    /// Runs the model; the crate prints its times.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         check_inputs(self.inputs(), inputs)?;
         let options = RunOptions::default().with_timing(true).with_timing_by_shape(true);

@@ -28,7 +28,7 @@ const MICROSOFT: &str = "\
     RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization";
 
 /// Real models have fewer than ten; the engine's time grows with the square of their number.
-const MOST_AXES: u64 = 1024;
+const MAX_AXES: u64 = 1024;
 
 /// Checks a whole model.
 pub(in super::super) fn check(model: &Model) -> Result<()> {
@@ -67,8 +67,8 @@ impl<'g> Names<'g> {
         Self { constants, readers }
     }
 
-    /// The engine clamps 64-bit integers to 32 bits. That is harmless for the end of a slice, but
-    /// may not be elsewhere.
+    /// Checks 64-bit integers, which the engine clamps to 32 bits. That is harmless for the end of
+    /// a slice, but may not be elsewhere.
     fn check_width(&self) -> Result<()> {
         let wide = self.constants.iter().filter_map(|(&name, tensor)| Some((name, wide(tensor)?)));
         let read = |name: &str| self.readers.get(name).into_iter().flatten();
@@ -89,11 +89,11 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
     for node in &graph.nodes {
         if !is_known(node) {
             unknown.insert(node.operator());
-        } else if let Some(n_elements) = grown(node, &names) {
+        } else if let Some(n_elements) = excess(node, &names) {
             let message = format!("{}: {} asks for {n_elements} elements", super::NAME, node.label());
             return Err(Error::new(ErrorKind::Memory, message));
-        } else if let Some(n_axes) = n_axes(node, &names).filter(|&n_axes| n_axes > MOST_AXES) {
-            let message = format!("{}: {} asks for {n_axes} axes; at most {MOST_AXES}", super::NAME, node.label());
+        } else if let Some(n_axes) = n_axes(node, &names).filter(|&n_axes| n_axes > MAX_AXES) {
+            let message = format!("{}: {} asks for {n_axes} axes; at most {MAX_AXES}", super::NAME, node.label());
             return Err(Error::unsupported(message));
         } else if let Some(how) = misread(node, graph) {
             unknown.insert(format!("{} {how}", node.operator()));
@@ -103,7 +103,7 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// Number of output axes, if a constant determines it.
+/// Returns the number of output axes, if a constant determines it.
 fn n_axes(node: &Node, names: &Names<'_>) -> Option<u64> {
     let index = match node.op.as_str() {
         "Unsqueeze" | "Reshape" | "Expand" | "Tile" => 1,
@@ -141,7 +141,7 @@ fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
     }
 }
 
-/// Whether a window parameter overflows the engine's 32-bit integers.
+/// Returns whether a window parameter overflows the engine's 32-bit integers.
 fn is_far(node: &Node) -> bool {
     let far = |name: &str| {
         let list = node.attribute(name).and_then(|value| value.ints()).unwrap_or_default();
@@ -153,8 +153,9 @@ fn is_far(node: &Node) -> bool {
 /// More elements than any model needs; a failed allocation would abort the process.
 const MAX_ELEMENTS: f64 = (1u64 << 33) as f64;
 
-/// The number of elements that a node creates from a few constant numbers, if it is too large.
-fn grown(node: &Node, names: &Names<'_>) -> Option<f64> {
+/// Returns the number of elements that a node creates from a few constant numbers, if it is too
+/// large.
+fn excess(node: &Node, names: &Names<'_>) -> Option<f64> {
     let numbers = |index: usize| -> Option<Vec<f64>> {
         let value = names.constants.get(node.inputs.get(index)?.as_str())?.value().ok()?;
         match value.dtype() {
@@ -186,7 +187,7 @@ fn is_bool(inputs: &[String], graph: &Graph) -> bool {
     matches!(dtype.map(|input| &input.r#type), Some(ValueType::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
 }
 
-/// An element that does not fit into 32 bits.
+/// Returns an element that does not fit into 32 bits.
 fn wide(tensor: &Tensor) -> Option<i64> {
     let Data::Bytes(bytes) = &tensor.data else { return None };
     if tensor.dtype != DType::I64.code() {
@@ -196,7 +197,7 @@ fn wide(tensor: &Tensor) -> Option<i64> {
     ints.find(|&int| i32::try_from(int).is_err())
 }
 
-/// Whether a node that reads `name` works with the clamped value.
+/// Returns whether a node that reads `name` works with the clamped value.
 fn is_fine(node: &Node, name: &str) -> bool {
     let at = |index: usize| node.inputs.get(index).is_some_and(|input| input == name);
     !node.inputs.iter().any(|input| input == name) || (node.is("Slice") && (at(1) || at(2)))

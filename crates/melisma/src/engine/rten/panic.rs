@@ -16,13 +16,13 @@ use crate::{Error, Remedy, Result};
 /// Name prefix of the crate's pool threads.
 const THREADS: &str = "rten-";
 /// A longer list of nodes would not help.
-const MOST_SUSPECTS: usize = 3;
+const MAX_SUSPECTS: usize = 3;
 
 /// Limit on nodes that are planned on any thread: the crate follows chains recursively. It plans
 /// branches on the pool's threads, whose stack size it does not let us choose.
-pub(in crate::engine) const MOST_SHALLOW: usize = 1000;
+pub(in crate::engine) const MAX_SHALLOW: usize = 1000;
 /// More nodes would need an unreasonable stack size.
-const MOST_NODES: usize = 250_000;
+const MAX_NODES: usize = 250_000;
 /// Stack per node, more than four times what an unoptimized build takes.
 const NODE_BYTES: usize = 6 << 10;
 
@@ -36,7 +36,7 @@ pub(super) struct Suspect {
     label: String,
 }
 
-/// The nodes of a model, including those of subgraphs.
+/// Returns the nodes of a model, including those of subgraphs.
 pub(super) fn suspects(model: &Model) -> Vec<Suspect> {
     let mut all = Vec::new();
     collect(&model.graph, &mut all);
@@ -55,9 +55,9 @@ pub(super) fn check_depth(graph: &Graph) -> Result<()> {
     for node in &graph.nodes {
         for inner in node.graphs() {
             let depth = depth(inner);
-            if depth > MOST_SHALLOW {
+            if depth > MAX_SHALLOW {
                 let message = format!(
-                    "{NAME}: {} has a graph with a chain of {depth} nodes; at most {MOST_SHALLOW}",
+                    "{NAME}: {} has a graph with a chain of {depth} nodes; at most {MAX_SHALLOW}",
                     node.label()
                 );
                 return Err(Error::unsupported(message).with_hint(Remedy::use_engine("onnxruntime")));
@@ -68,7 +68,7 @@ pub(super) fn check_depth(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// The number of nodes in the longest chain of a graph, without subgraphs.
+/// Returns the number of nodes in the longest chain of a graph, without subgraphs.
 fn depth(graph: &Graph) -> usize {
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut deepest = 0;
@@ -85,14 +85,14 @@ pub(in crate::engine) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce()
     caught(&[], || pool.run(work))
 }
 
-/// Like [`guarded`], but the error names the node, if known. `nodes` are all nodes of the model. A
+/// Works like [`guarded`], but the error names the node, if known. `nodes` are all nodes of the model. A
 /// model with many nodes gets a thread with a large enough stack.
 pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: impl FnOnce() -> R + Send) -> Result<R> {
-    if nodes.len() <= MOST_SHALLOW {
+    if nodes.len() <= MAX_SHALLOW {
         return caught(nodes, || pool.run(work));
     }
-    if nodes.len() > MOST_NODES {
-        return Err(Error::unsupported(format!("{NAME}: the model has {} nodes; at most {MOST_NODES}", nodes.len()))
+    if nodes.len() > MAX_NODES {
+        return Err(Error::unsupported(format!("{NAME}: the model has {} nodes; at most {MAX_NODES}", nodes.len()))
             .with_hint(Remedy::use_engine("onnxruntime")));
     }
     caught(nodes, || {
@@ -124,7 +124,7 @@ fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
     })
 }
 
-/// The file, starting at its crate's folder, and the line.
+/// Returns the file, starting at its crate's folder, and the line.
 fn place(location: &Location<'_>) -> String {
     let file = location.file();
     let start = file.rfind("/src/").and_then(|src| file[..src].rfind('/')).map_or(0, |at| at + 1);
@@ -142,14 +142,14 @@ fn error(text: &str, place: &str, nodes: &[Suspect]) -> Error {
         .or_hint("check the values of the inputs")
 }
 
-/// The nodes that the code belongs to, by its file name: `ops/gather.rs` implements `Gather` and
-/// `GatherND`.
+/// Returns the nodes that the code belongs to, by its file name: `ops/gather.rs` implements
+/// `Gather` and `GatherND`.
 fn running<'n>(place: &str, nodes: &'n [Suspect]) -> Vec<&'n str> {
     let file = place.rsplit('/').next().and_then(|name| name.split(".rs").next()).unwrap_or_default();
     let family = file.replace('_', "");
     let is_of = |suspect: &&Suspect| !family.is_empty() && suspect.operator.starts_with(&family);
     let all: Vec<&str> = nodes.iter().filter(is_of).map(|suspect| suspect.label.as_str()).collect();
-    if all.len() <= MOST_SUSPECTS { all } else { Vec::new() }
+    if all.len() <= MAX_SUSPECTS { all } else { Vec::new() }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Rewrite<'_> {
         Ok(name)
     }
 
-    /// The engine returns 1 for the sign of zero.
+    /// Rewrites a sign: the engine returns 1 for zero.
     pub(super) fn sign(&mut self, node: Node) -> Result<Node> {
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
         let [is_zero, sign] = [(); 2].map(|()| self.fresh(&y));
@@ -42,7 +42,7 @@ impl Rewrite<'_> {
         Ok(Node::new("Where", &[&is_zero, &x, &sign], &[&y]))
     }
 
-    /// Before version 13, all axes from the named one on were flattened.
+    /// Rewrites a softmax: before version 13, all axes from the named one on were flattened.
     pub(super) fn old_softmax(&mut self, mut node: Node) -> Node {
         let axis = node.attribute("axis").and_then(|axis| axis.int()).unwrap_or(1);
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
@@ -54,7 +54,7 @@ impl Rewrite<'_> {
         Node::new("Reshape", &[&done, &shape], &[&y])
     }
 
-    /// Above 20, log(1 + exp(x)) equals x in 32 bits; the engine's version overflows at 89.
+    /// Rewrites a softplus: above 20, log(1 + exp(x)) equals x in 32 bits; the engine's version overflows at 89.
     pub(super) fn softplus(&mut self, node: Node) -> Result<Node> {
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
         let [is_large, done] = [(); 2].map(|()| self.fresh(&y));
@@ -64,7 +64,8 @@ impl Rewrite<'_> {
         Ok(Node::new("Where", &[&is_large, &x, &done], &[&y]))
     }
 
-    /// Whether a value is nonzero; the engine truncates the fraction first.
+    /// Rewrites a cast to bool, which asks whether a value is nonzero: the engine truncates the
+    /// fraction first.
     pub(super) fn truth(&mut self, node: Node) -> Result<Node> {
         let y = node.outputs[0].clone();
         let [number, is_zero] = [(); 2].map(|()| self.fresh(&y));
@@ -75,8 +76,8 @@ impl Rewrite<'_> {
         Ok(Node::new("Not", &[&is_zero], &[&y]))
     }
 
-    /// Of equal values, the engine returns the index of the last, the standard that of the first
-    /// unless the last is requested. The first is the last in reverse order, counted from the end.
+    /// Rewrites a search that wants the first of equal values: the engine returns the index of the
+    /// last, and the first is the last in reverse order, counted from the end.
     pub(super) fn first_of_equals(&mut self, mut node: Node) -> Result<Node> {
         let takes_last = node.attribute("select_last_index").is_some_and(|value| value.int() == Some(1));
         node.attributes.retain(|attribute| attribute.name != "select_last_index");

@@ -153,7 +153,7 @@ fn a_tensor_of_more_than_all_memory_is_refused() {
     }
 }
 
-/// Models with an opset older than version 13.
+/// Returns models with an opset older than version 13.
 fn old(nodes: Vec<Node>, shape: &[usize]) -> Model {
     let mut model = model(nodes, (DType::F32, shape), DType::F32);
     model.opsets[0].version = 11;

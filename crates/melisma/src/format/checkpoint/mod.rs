@@ -61,17 +61,17 @@ impl<'a> Checkpoint<'a> {
         Ok(Self { tensors, left_out: Vec::new() })
     }
 
-    /// The tensor called `name`.
+    /// Returns the tensor called `name`.
     pub fn get(&self, name: &str) -> Option<&View<'a>> {
         self.tensors.get(name)
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// The names of the entries besides the state dict that was read.
+    /// Returns the names of the entries besides the state dict that was read.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
@@ -93,7 +93,8 @@ fn kind(file: &dyn ReadAt) -> Option<Format> {
     }
 }
 
-/// Whether a file starts like a PyTorch checkpoint, in the current format or the one before 1.6.
+/// Returns whether a file starts like a PyTorch checkpoint, in the current format or the one before
+/// 1.6.
 pub(crate) fn is_torch(file: &dyn ReadAt) -> bool {
     kind(file).is_some()
 }

@@ -4,7 +4,7 @@ use safetensors::Dtype;
 use super::*;
 use crate::{DType, ErrorKind};
 
-/// A zip file with stored (uncompressed) entries.
+/// Returns a zip file with stored (uncompressed) entries.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut directory = Vec::new();
@@ -35,7 +35,8 @@ pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// The program of a state dict `{"w": tensor}` whose shape and strides are one-byte integers.
+/// Returns the program of a state dict `{"w": tensor}` whose shape and strides are one-byte
+/// integers.
 fn program(class: &str, offset: u8, shape: [u8; 2], strides: [u8; 2]) -> Vec<u8> {
     let mut out = b"\x80\x02ccollections\nOrderedDict\n)RX\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n(".to_vec();
     out.extend_from_slice(b"(X\x07\0\0\0storagectorch\n");
@@ -95,7 +96,7 @@ fn a_small_storage_cannot_stand_for_many_weights() {
     assert!(error.to_string().contains("w: overlaps"), "{error}");
 }
 
-/// The program of `{"a": w, "b": w}`: one storage, two names.
+/// Returns the program of `{"a": w, "b": w}`: one storage, two names.
 fn tied() -> Vec<u8> {
     let one = program("FloatStorage", 0, [2, 3], [3, 1]);
     let mut out = one[..one.len() - 1].to_vec();
@@ -113,7 +114,7 @@ fn tied_weights_are_read_under_each_name() {
     assert_eq!(file.get("v").unwrap().to_f32().unwrap(), file.get("w").unwrap().to_f32().unwrap());
 }
 
-/// `{"epoch": 3, KEY: {"w": tensor}, "optimizer": {0: {}}}`.
+/// Returns `{"epoch": 3, KEY: {"w": tensor}, "optimizer": {0: {}}}`.
 fn nested(key: &str) -> Vec<u8> {
     let mut out = b"\x80\x02}(X\x05\0\0\0epochK\x03X".to_vec();
     out.extend_from_slice(&(key.len() as u32).to_le_bytes());

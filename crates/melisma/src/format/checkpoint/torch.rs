@@ -71,7 +71,7 @@ fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry,
     Ok(View { dtype, shape, strides, file, at: entry.at + (offset * element_len) as u64 })
 }
 
-/// One more than the largest element index that the shape reaches; 0 for an empty tensor.
+/// Returns one more than the largest element index that the shape reaches; 0 for an empty tensor.
 fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
     // Leaves room for the bytes of the widest elements.
     shape.iter().try_fold(8_usize, |product, &extent| product.checked_mul(extent))?;

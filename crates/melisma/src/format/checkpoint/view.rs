@@ -39,7 +39,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// Strides of a row-major tensor.
+/// Returns the strides of a row-major tensor.
 pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -57,7 +57,7 @@ impl View<'_> {
         self.dtype.size().ok_or_else(|| Error::unsupported(format!("unsupported element type {}", self.dtype.name())))
     }
 
-    /// The total size of the elements, in bytes.
+    /// Returns the total size of the elements, in bytes.
     ///
     /// # Errors
     /// `Unsupported` if the size of an element is unknown.
@@ -65,7 +65,8 @@ impl View<'_> {
         Ok((self.n_elements() * self.element_len()?) as u64)
     }
 
-    /// The elements in row-major order. Allocates 4 bytes per element, so check the shape first.
+    /// Returns the elements in row-major order. Allocates 4 bytes per element, so check the shape
+    /// first.
     ///
     /// # Errors
     /// `Unsupported` if the elements are not floats; otherwise as [`View::read_at`].
@@ -144,7 +145,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// For each of `n` elements, its offset in the storage and its index among them.
+    /// Returns, for each of `n` elements, its offset in the storage and its index among them.
     fn places(&self, first: usize, n: usize) -> Vec<(u64, usize)> {
         let mut index = vec![0; self.shape.len()];
         let mut rest = first;

@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
         self.dicts[dict].iter().filter_map(tensor).collect()
     }
 
-    /// The dictionary within `dict` that is the state dict, or contains it.
+    /// Returns the dictionary within `dict` that is the state dict, or contains it.
     fn nested(&self, dict: usize) -> Result<(&'a str, usize)> {
         let nested: Vec<(&str, usize)> = self.dicts[dict]
             .iter()

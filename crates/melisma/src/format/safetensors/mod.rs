@@ -35,12 +35,12 @@ pub struct TensorEntry {
 }
 
 impl TensorEntry {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.bytes[1] - self.bytes[0]
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,7 +114,7 @@ impl Header {
         Ok(Self { tensors, metadata, len: 8 + json.len() as u64 })
     }
 
-    /// The tensor called `name`.
+    /// Returns the tensor called `name`.
     pub fn get(&self, name: &str) -> Option<&TensorEntry> {
         self.tensors.iter().find(|tensor| tensor.name == name)
     }

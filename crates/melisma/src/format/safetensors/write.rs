@@ -53,7 +53,7 @@ pub fn encode(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Result
     Ok(file)
 }
 
-/// The reference library's order of element types.
+/// Returns the reference library's order of element types.
 fn rank(dtype: DType) -> usize {
     const ORDER: [DType; 13] = [
         DType::U64,
@@ -99,24 +99,24 @@ impl HeaderJson {
         self.end = end;
     }
 
-    /// Bytes of the tensors so far.
+    /// Returns the bytes of the tensors so far.
     pub(crate) fn data_len(&self) -> u64 {
         self.end
     }
 
-    /// The JSON without length field and padding.
+    /// Returns the JSON without length field and padding.
     pub(crate) fn finish(self) -> String {
         format!("{{{}}}", self.text)
     }
 
-    /// The header: the length field, the JSON and its padding.
+    /// Returns the header: the length field, the JSON and its padding.
     pub(crate) fn header(self) -> Vec<u8> {
         header(self.finish(), ALIGN)
     }
 }
 
-/// A header from `json`: preceded by the length field, and padded with spaces to a multiple of
-/// `align`.
+/// Returns a header from `json`: preceded by the length field, and padded with spaces to a multiple
+/// of `align`.
 pub fn header(mut json: String, align: usize) -> Vec<u8> {
     const LEN_FIELD: usize = size_of::<u64>();
     let padding = (LEN_FIELD + json.len()).next_multiple_of(align.max(1)) - LEN_FIELD - json.len();

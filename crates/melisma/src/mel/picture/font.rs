@@ -3,8 +3,19 @@
 /// Pixels from letter to letter.
 pub const WIDTH: usize = 6;
 
-/// Seven rows, the leftmost pixel in bit 4.
-pub fn glyph(letter: char) -> [u8; 7] {
+/// Draws `text`: calls `set` with the column and the row of each of its pixels.
+pub fn draw(text: &str, mut set: impl FnMut(usize, usize)) {
+    for (index, letter) in text.chars().enumerate() {
+        for (row, bits) in glyph(letter).iter().enumerate() {
+            for column in (0..5).filter(|column| bits >> (4 - column) & 1 == 1) {
+                set(index * WIDTH + column, row);
+            }
+        }
+    }
+}
+
+/// Returns seven rows, the leftmost pixel in bit 4.
+fn glyph(letter: char) -> [u8; 7] {
     match letter {
         '0' => [0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e],
         '1' => [0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e],

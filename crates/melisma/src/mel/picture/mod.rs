@@ -34,7 +34,7 @@ struct Canvas {
     pixels: Vec<u8>,
 }
 
-/// The bytes of the PNG file.
+/// Returns the bytes of the PNG file.
 pub fn encode(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     let plot = Plot::new(mel, config);
     let mut canvas = Canvas::new(LEFT + plot.width + RIGHT, TOP + plot.height + BOTTOM);
@@ -44,7 +44,7 @@ pub fn encode(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     crate::format::png::encode(canvas.width, canvas.height, &canvas.pixels)
 }
 
-/// The bytes of a PNG file without axes.
+/// Returns the bytes of a PNG file without axes.
 pub fn encode_plain(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     let plot = Plot::new(mel, config);
     let mut canvas = Canvas::new(plot.width, plot.height);
@@ -91,7 +91,7 @@ impl Plot {
     }
 }
 
-/// Values between 0 and 1.
+/// Returns values between 0 and 1.
 fn levels(mel: &Spectrogram, config: &Config) -> Vec<f32> {
     let mut values = mel.values.to_f32();
     if config.log == Log::None {
@@ -129,13 +129,7 @@ impl Canvas {
     }
 
     fn text(&mut self, text: &str, x: usize, y: usize) {
-        for (index, letter) in text.chars().enumerate() {
-            for (row, bits) in font::glyph(letter).iter().enumerate() {
-                for column in (0..5).filter(|column| bits >> (4 - column) & 1 == 1) {
-                    self.set(x + index * font::WIDTH + column, y + row, INK);
-                }
-            }
-        }
+        font::draw(text, |column, row| self.set(x + column, y + row, INK));
     }
 
     fn time_axis(&mut self, plot_width: usize, seconds: f64) {
@@ -175,7 +169,7 @@ fn height(scale: MelScale, hz: f64, [low, high]: [f64; 2]) -> f64 {
     (scale.mel(hz) - low) / (high - low).max(1e-12)
 }
 
-/// The round number next above `step`: 1, 2 or 5 times a power of ten.
+/// Returns the round number next above `step`: 1, 2 or 5 times a power of ten.
 fn tick(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {
         return 0.0;

@@ -37,7 +37,7 @@ pub fn inline_branches(model: &mut Model) -> Result<usize> {
     Ok(n_inlined)
 }
 
-/// The name and value of a constant that can be a condition.
+/// Returns the name and value of a constant that can be a condition.
 fn condition(tensor: &Tensor) -> Option<(String, bool)> {
     match &tensor.data {
         Data::Bytes(bytes) if bytes.len() == 1 => Some((tensor.name.clone(), bytes[0] != 0)),
@@ -45,7 +45,7 @@ fn condition(tensor: &Tensor) -> Option<(String, bool)> {
     }
 }
 
-/// The branch of an `If` whose condition is known.
+/// Returns the branch of an `If` whose condition is known.
 fn decided(node: &Node, conditions: &HashMap<String, bool>) -> Option<Graph> {
     let holds = *conditions.get(node.inputs.first().filter(|_| node.is("If"))?)?;
     match node.attribute(if holds { "then_branch" } else { "else_branch" })? {

@@ -113,7 +113,7 @@ fn is_pure(node: &Node) -> bool {
         && node.rest.is_empty()
 }
 
-/// The output of one node, if it has at most `most` bytes.
+/// Returns the output of one node, if it has at most `most` bytes.
 fn run(known: &HashMap<String, Tensor>, language: &Language<'_>, node: &Node, most: usize) -> Option<Tensor> {
     if node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
@@ -181,7 +181,7 @@ const SMALL: [&str; 14] = [
     "Sub",
 ];
 
-/// Whether the engine's 32-bit arithmetic gives the 64-bit result.
+/// Returns whether the engine's 32-bit arithmetic gives the 64-bit result.
 fn fits_32_bits(node: &Node, output: i32, inputs: &[Tensor]) -> bool {
     let wide = DType::I64.code();
     if (output != wide && inputs.iter().all(|input| input.dtype != wide)) || MOVES.contains(&node.op.as_str()) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::DType;
 use crate::onnx::{Content, Model, Node, ValueType};
 
-/// The element type of a node's first output, if its first input has type number `first`.
+/// Returns the element type of a node's first output, if its first input has type number `first`.
 pub(super) fn output(node: &Node, first: i32) -> Option<i32> {
     Some(match node.op.as_str() {
         "Shape" | "Size" | "NonZero" | "ArgMax" | "ArgMin" | "NonMaxSuppression" => DType::I64.code(),
@@ -22,8 +22,8 @@ pub(super) fn output(node: &Node, first: i32) -> Option<i32> {
     })
 }
 
-/// The types of all values in the outer graph that follow from inputs and initializers. Missing
-/// entries are unknown.
+/// Returns the types of all values in the outer graph that follow from inputs and initializers.
+/// Missing entries are unknown.
 pub(super) fn all(model: &Model) -> HashMap<String, i32> {
     let graph = &model.graph;
     let mut kinds: HashMap<String, i32> =

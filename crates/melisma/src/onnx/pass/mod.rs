@@ -71,7 +71,7 @@ fn collect(graph: &Graph, names: &mut HashSet<String>) {
     }
 }
 
-/// How often each value is read by nodes, subgraphs and outputs.
+/// Returns how often each value is read by nodes, subgraphs and outputs.
 fn reads(graph: &Graph) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     count(graph, &mut counts);

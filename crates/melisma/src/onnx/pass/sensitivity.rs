@@ -10,9 +10,10 @@ use crate::format::Value;
 use crate::onnx::{Data, Model};
 use crate::{DType, Error, ErrorKind, Result};
 
-/// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more
-/// than `tolerance`, relative to its largest value. Keeps the most sensitive nodes first, and as
-/// few as that order allows. `run` computes the outputs of a model, always with the same inputs.
+/// Returns the nodes to keep in FP32, so that rounding the weights of all others changes no output
+/// by more than `tolerance`, relative to its largest value. Keeps the most sensitive nodes first,
+/// and as few as that order allows. `run` computes the outputs of a model, always with the same
+/// inputs.
 ///
 /// # Errors
 /// Those of `run`, or `Check` if keeping all nodes is not enough.
@@ -51,8 +52,8 @@ pub fn keep_list(
     Ok(set.into_iter().map(label).collect())
 }
 
-/// The largest difference between two sets of outputs, relative to the largest value of each
-/// output. Infinite if shapes differ or an output became NaN.
+/// Returns the largest difference between two sets of outputs, relative to the largest value of
+/// each output. Infinite if shapes differ or an output became NaN.
 pub fn error(expected: &[Value], found: &[Value]) -> f32 {
     let one = |(expected, found): (&Value, &Value)| {
         let (Ok(a), Ok(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {
@@ -76,7 +77,7 @@ fn has_weights(model: &Model, at: usize) -> bool {
     model.graph.nodes[at].inputs.iter().any(is_weight)
 }
 
-/// The model with weights rounded to FP16 and back, except those of kept nodes.
+/// Returns the model with weights rounded to FP16 and back, except those of kept nodes.
 fn rounded(model: &Model, is_kept: &dyn Fn(usize) -> bool) -> Model {
     let mut model = model.clone();
     let mut kept = BTreeSet::new();

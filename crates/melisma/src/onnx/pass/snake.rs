@@ -113,13 +113,13 @@ impl<'m> Search<'m> {
         node.is(op).then(|| names.map(String::as_str))
     }
 
-    /// The node that computes a value, if it is read exactly `n_reads` times.
+    /// Returns the node that computes a value, if it is read exactly `n_reads` times.
     fn maker(&self, name: &str, n_reads: usize) -> Option<(usize, &'m Node)> {
         let at = *self.makers.get(name)?;
         (self.counts.get(name) == Some(&n_reads)).then(|| (at, &self.graph.nodes[at]))
     }
 
-    /// The square and its constant factor.
+    /// Returns the square and its constant factor.
     fn scaled(&self, node: &'m Node) -> Option<(&'m str, &'m str)> {
         self.either(node, "Mul", |a, b| self.floats(b).map(|_| (a, b)))
     }
@@ -137,7 +137,7 @@ impl<'m> Search<'m> {
         Some(tensor.value().ok()?.as_slice::<f32>().ok()?.to_vec())
     }
 
-    /// Whether there is one number per channel, and the factors are the reciprocals.
+    /// Returns whether there is one number per channel, and the factors are the reciprocals.
     fn fits(&self, alpha: &str, inverse: &str) -> bool {
         let shape = |name| self.graph.initializer(name).map(|tensor| tensor.shape.clone());
         let per_channel = |shape: Vec<usize>| matches!(shape.as_slice(), [1, _, 1] | [_, 1]);

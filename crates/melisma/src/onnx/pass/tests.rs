@@ -18,7 +18,7 @@ fn run(model: &Model, inputs: &[Value]) -> Vec<Value> {
     rten::build(model, &Options::default()).unwrap().run(inputs).unwrap()
 }
 
-/// Two layers with one matrix each.
+/// Returns two layers with one matrix each.
 fn perceptron() -> (Model, Vec<Value>) {
     let noise = |n: usize, seed: u32| -> Vec<f32> {
         let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -209,7 +209,7 @@ fn differences_are_relative_and_a_nan_counts() {
     assert_eq!(error(&value(&[f32::NAN]), &value(&[f32::NAN])), 0.0);
 }
 
-/// A branch in a branch; inner values have the names of outer ones.
+/// Returns a branch in a branch; inner values have the names of outer ones.
 fn branches((outer, inner): (bool, bool), passed: &str) -> Model {
     let f32s = |name: &str| ValueInfo::tensor(name, 1, &[Dim::Named("n".to_owned())]);
     let constant = |name: &str, value: f32| Tensor::from_slice(name, &[value], &[1]).unwrap();

@@ -19,7 +19,7 @@ pub(super) enum Carried {
 }
 
 impl Carried {
-    /// The kind of message in one of its fields, if it can contain tensors.
+    /// Returns the kind of message in one of its fields, if it can contain tensors.
     fn below(self, field: u32) -> Option<Self> {
         Some(match (self, field) {
             (Self::Function, 7) => Self::Node,

@@ -47,12 +47,12 @@ impl<'f> Stream<'f> {
         Ok(Self { file, at: 0, end, window: Vec::new(), start: 0 })
     }
 
-    /// The fields of a nested message.
+    /// Returns the fields of a nested message.
     pub fn within(&self, content: Range<u64>) -> Self {
         Self { file: self.file, at: content.start, end: content.end, window: Vec::new(), start: 0 }
     }
 
-    /// The file offset of the message.
+    /// Returns the file offset of the message.
     pub fn place(&self) -> usize {
         self.at as usize
     }

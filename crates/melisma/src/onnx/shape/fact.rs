@@ -5,9 +5,9 @@ use crate::format::Value;
 use crate::onnx::{Data, Tensor};
 
 /// Values with more elements are known only by their shape.
-const MOST_NUMBERS: u64 = 4096;
+const MAX_NUMBERS: u64 = 4096;
 /// Shapes with more axes are treated as unknown.
-const MOST_AXES: usize = 64;
+const MAX_AXES: usize = 64;
 
 /// The shape of a value and, if there are few, its elements.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,20 +21,21 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    /// A value of a shape; `None` if it has more axes than any real model.
+    /// Creates the facts of a value whose shape is known; `None` if it has more axes than any real
+    /// model.
     pub fn new(size: u64, shape: Vec<u64>) -> Option<Self> {
-        (shape.len() <= MOST_AXES).then_some(Self { shape, size, numbers: None, is_constant: false })
+        (shape.len() <= MAX_AXES).then_some(Self { shape, size, numbers: None, is_constant: false })
     }
 
     /// Adds its elements, if they match the shape and are few.
     #[must_use]
     pub fn with(mut self, numbers: Option<Vec<f64>>) -> Self {
         self.numbers =
-            numbers.filter(|numbers| numbers.len() as u64 == self.len() && numbers.len() as u64 <= MOST_NUMBERS);
+            numbers.filter(|numbers| numbers.len() as u64 == self.len() && numbers.len() as u64 <= MAX_NUMBERS);
         self
     }
 
-    /// A list of numbers.
+    /// Creates the facts of a list of numbers.
     pub fn list(numbers: Vec<f64>) -> Option<Self> {
         Some(Self::new(4, vec![numbers.len() as u64])?.with(Some(numbers)))
     }
@@ -42,7 +43,7 @@ impl Fact {
     pub fn of_value(value: &Value) -> Option<Self> {
         let shape = value.shape().iter().map(|&axis| axis as u64).collect();
         let fact = Self::new(size(value.dtype()), shape)?;
-        let numbers = if fact.len() <= MOST_NUMBERS { numbers(value) } else { None };
+        let numbers = if fact.len() <= MAX_NUMBERS { numbers(value) } else { None };
         Some(fact.with(numbers))
     }
 
@@ -50,7 +51,7 @@ impl Fact {
         let shape = tensor.shape.iter().map(|&axis| axis as u64).collect();
         let dtype = DType::from_code(tensor.dtype).ok()?;
         let fact = Self { is_constant: true, ..Self::new(size(dtype), shape)? };
-        let is_small = matches!(tensor.data, Data::Bytes(_)) && fact.len() <= MOST_NUMBERS;
+        let is_small = matches!(tensor.data, Data::Bytes(_)) && fact.len() <= MAX_NUMBERS;
         let numbers = if is_small { numbers(&tensor.value().ok()?) } else { None };
         Some(fact.with(numbers))
     }
@@ -64,7 +65,8 @@ impl Fact {
     }
 }
 
-/// Bytes per element in the embedded engine: 16-bit floats are widened, 64-bit integers narrowed.
+/// Returns the bytes per element in the embedded engine: 16-bit floats are widened, 64-bit integers
+/// narrowed.
 pub(crate) fn size(dtype: DType) -> u64 {
     match dtype {
         DType::I8 | DType::U8 => 1,

@@ -104,7 +104,7 @@ fn class(op: &str) -> Class {
     }
 }
 
-/// The outputs that the rule covers; `None` if they depend on data or there is no rule.
+/// Returns the outputs that the rule covers; `None` if they depend on data or no rule exists.
 pub(crate) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     if !matches!(call.node.domain.as_str(), "" | "ai.onnx" | "com.microsoft") && call.node.domain != DOMAIN {
         return None;
@@ -130,7 +130,7 @@ pub(crate) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
         .or_else(|| recurrent::outputs(call))
 }
 
-/// Bytes that an operator needs besides its inputs and outputs.
+/// Returns the bytes that an operator needs besides its inputs and outputs.
 pub(crate) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
     let bytes = match call.node.op.as_str() {
         "ConvTranspose" => window::scratch_bytes(call),
@@ -142,15 +142,15 @@ pub(crate) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
     bytes.unwrap_or(0)
 }
 
-/// Whether the engine can write the output over an input that is not read again.
+/// Returns whether the engine can write the output over an input that is not read again.
 pub(crate) fn is_in_place(node: &Node) -> bool {
     let is_moved =
         matches!(node.op.as_str(), "Cast" | "Flatten" | "Not" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze");
     is_moved || matches!(class(&node.op), Class::Same | Class::Together)
 }
 
-/// Bytes that the engine needs for the output of a model's first node, whose inputs are all
-/// initializers, including scratch memory; `None` if that depends on data.
+/// Returns the bytes that the engine needs for the output of a model's first node, whose inputs are
+/// all initializers, including scratch memory; `None` if that depends on data.
 pub(crate) fn constant_bytes(model: &Model) -> Option<u64> {
     let node = model.graph.nodes.first()?;
     let fact = |name: &String| match name.is_empty() {
@@ -168,7 +168,7 @@ fn one(fact: Fact) -> Option<Vec<Fact>> {
     Some(vec![fact])
 }
 
-/// The shape that both broadcast to.
+/// Returns the shape that both broadcast to.
 fn broadcast(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let n_axes = a.len().max(b.len());
     let axis = |shape: &[u64], index: usize| (index + shape.len()).checked_sub(n_axes).map_or(1, |index| shape[index]);
@@ -201,7 +201,7 @@ impl<'a> Call<'a> {
         self.node.attribute(name).and_then(|content| content.ints())
     }
 
-    /// A list that is an attribute in old operators and an input in new ones.
+    /// Returns a list that is an attribute in old operators and an input in new ones.
     fn list(&self, name: &str, index: usize) -> Option<Vec<f64>> {
         match self.ints(name) {
             Some(ints) => Some(ints.iter().map(|&int| int as f64).collect()),

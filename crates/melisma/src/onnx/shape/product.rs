@@ -36,7 +36,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     }
 }
 
-/// Bytes of the attention scores, before and after softmax.
+/// Returns the bytes of the attention scores, before and after softmax.
 pub(super) fn score_bytes(call: &Call<'_>) -> Option<u64> {
     let (q, k) = (call.input(0)?, call.input(1)?);
     let heads = ["q_num_heads", "num_heads"].iter().find_map(|name| u64::try_from(call.int(name, -1)).ok());
@@ -60,7 +60,7 @@ fn product(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     }
 }
 
-/// `ij,jk->ik`: each letter has the length of its axis.
+/// Infers the shape of `ij,jk->ik`: each letter has the length of its axis.
 fn einsum(call: &Call<'_>) -> Option<Vec<Fact>> {
     let equation = call.node.attribute("equation")?.text()?.replace(' ', "");
     let (terms, result) = equation.split_once("->")?;
@@ -79,7 +79,7 @@ fn einsum(call: &Call<'_>) -> Option<Vec<Fact>> {
     one(Fact::new(call.input(0)?.size, shape)?)
 }
 
-/// Heads are a separate axis or part of the last one.
+/// Infers the shapes of attention, whose heads are a separate axis or part of the last one.
 fn attention(call: &Call<'_>) -> Option<Vec<Fact>> {
     let (q, v) = (call.input(0)?, call.input(2)?);
     let shape = match (q.shape.as_slice(), v.shape.as_slice()) {

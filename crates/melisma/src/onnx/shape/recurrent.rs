@@ -38,7 +38,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     }
 }
 
-/// Y and the states after the last step.
+/// Computes Y and the states after the last step.
 fn recurrent(call: &Call<'_>) -> Option<Vec<Fact>> {
     let (&[steps, batch, _], hidden) = (call.input(0)?.shape.as_slice(), hidden(call)?) else { return None };
     let directions = directions(call);
@@ -46,7 +46,7 @@ fn recurrent(call: &Call<'_>) -> Option<Vec<Fact>> {
     Some(vec![Fact::new(4, vec![steps, directions, batch, hidden])?, state.clone(), state])
 }
 
-/// Bytes of the gates of one direction for all steps.
+/// Returns the bytes of the gates of one direction for all steps.
 pub(super) fn gate_bytes(call: &Call<'_>) -> Option<u64> {
     let &[steps, batch, _] = call.input(0)?.shape.as_slice() else { return None };
     Some(steps.saturating_mul(batch).saturating_mul(hidden(call)?).saturating_mul(4 * 4))

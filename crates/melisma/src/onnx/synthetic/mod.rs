@@ -34,13 +34,13 @@ impl Sketch {
         name
     }
 
-    /// A tensor of uniform values in ±`reach` around `middle`.
+    /// Adds a tensor of uniform values in ±`reach` around `middle`.
     fn weight(&mut self, shape: &[usize], middle: f32, reach: f32) -> Result<String> {
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| middle + reach * self.random.signed()).collect();
         self.tensor(&values, shape)
     }
 
-    /// Weights of a layer with `fan_in` inputs per output.
+    /// Adds weights of a layer with `fan_in` inputs per output.
     fn layer(&mut self, shape: &[usize], fan_in: usize) -> Result<String> {
         self.weight(shape, 0.0, (3.0 / fan_in as f32).sqrt())
     }

@@ -98,7 +98,7 @@ fn conv(sketch: &mut Sketch, x: &str, conv: Conv) -> Result<String> {
     Ok(sketch.with(node))
 }
 
-/// x + sin²(αx) · (1 / (α + 1e-9)) in five nodes.
+/// Computes x + sin²(αx) · (1 / (α + 1e-9)) in five nodes.
 fn snake(sketch: &mut Sketch, x: &str, n_channels: usize) -> Result<String> {
     let alpha: Vec<f32> = (0..n_channels).map(|_| 1.0 + 0.5 * sketch.random.signed()).collect();
     let inverse: Vec<f32> = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9)).collect();

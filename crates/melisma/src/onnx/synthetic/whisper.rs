@@ -49,7 +49,7 @@ fn conv(sketch: &mut Sketch, x: &str, n_in: usize, stride: i64) -> Result<String
     Ok(sketch.with(node))
 }
 
-/// x · (1 + erf(x / √2)) / 2.
+/// Computes x · (1 + erf(x / √2)) / 2.
 fn gelu(sketch: &mut Sketch, x: &str) -> Result<String> {
     let [root, one, half] = [std::f32::consts::SQRT_2, 1.0, 0.5].map(|value| sketch.tensor(&[value], &[]));
     let scaled = sketch.node("Div", &[x, &root?]);

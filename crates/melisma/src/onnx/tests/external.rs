@@ -8,12 +8,12 @@ use super::super::wire::Writer;
 use super::*;
 use crate::output::{self, Existing};
 
-/// A model whose only initializer has four floats in another file.
+/// Returns a model whose only initializer has four floats in another file.
 fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
     with_weights(&[("w", location)], offset, length)
 }
 
-/// A model with such an initializer for each name and file.
+/// Returns a model with such an initializer for each name and file.
 fn with_weights(weights: &[(&str, &str)], offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
     let mut to = Writer::default();
     to.int(1, 8);
@@ -37,11 +37,11 @@ fn with_weights(weights: &[(&str, &str)], offset: Option<&str>, length: Option<&
     to.0
 }
 
-struct Place {
+struct Sandbox {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("model/deep")).unwrap();
@@ -73,18 +73,18 @@ fn floats(model: &Model) -> Vec<f32> {
 
 #[test]
 fn data_inside_the_folder_is_read() {
-    let place = Place::new();
-    assert_eq!(floats(&place.open("data.bin", None, None).unwrap()), [0.0, 1.0, 2.0, 3.0]);
-    assert_eq!(floats(&place.open("data.bin", Some("16"), Some("16")).unwrap()), [4.0, 5.0, 6.0, 7.0]);
-    assert_eq!(floats(&place.open("./deep/data.bin", Some("4"), None).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+    let sandbox = Sandbox::new();
+    assert_eq!(floats(&sandbox.open("data.bin", None, None).unwrap()), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(floats(&sandbox.open("data.bin", Some("16"), Some("16")).unwrap()), [4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(floats(&sandbox.open("./deep/data.bin", Some("4"), None).unwrap()), [1.0, 2.0, 3.0, 4.0]);
 }
 
 #[test]
 fn each_tensor_is_read_from_its_own_file() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let others: Vec<u8> = (8..16u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
-    fs::write(place.path("model/others.bin"), others).unwrap();
-    let path = place.path("model/model.onnx");
+    fs::write(sandbox.path("model/others.bin"), others).unwrap();
+    let path = sandbox.path("model/model.onnx");
     fs::write(&path, with_weights(&[("v", "data.bin"), ("w", "others.bin")], None, None)).unwrap();
     let model = Model::open(&path).unwrap();
     let values =
@@ -94,9 +94,9 @@ fn each_tensor_is_read_from_its_own_file() {
 
 #[test]
 fn no_output_replaces_data_that_was_read() {
-    let place = Place::new();
-    place.open("data.bin", None, None).unwrap();
-    let (data, other) = (place.path("model/data.bin"), place.path("model/deep/data.bin"));
+    let sandbox = Sandbox::new();
+    sandbox.open("data.bin", None, None).unwrap();
+    let (data, other) = (sandbox.path("model/data.bin"), sandbox.path("model/deep/data.bin"));
     let before = fs::read(&data).unwrap();
     output::write(&data, b"new", Existing::Replace).unwrap_err();
     assert_eq!(fs::read(&data).unwrap(), before);
@@ -105,40 +105,40 @@ fn no_output_replaces_data_that_was_read() {
 
 #[test]
 fn ways_out_are_refused() {
-    let place = Place::new();
-    assert!(place.refusal("../secret").contains("leads out of the model's folder"));
-    assert!(place.refusal("deep/../../secret").contains("leads out"));
-    assert!(place.refusal(&place.path("secret").display().to_string()).contains("is an absolute path"));
-    assert!(place.refusal("/etc/hostname").contains("is an absolute path"));
-    symlink(place.path("secret"), place.path("model/link")).unwrap();
-    assert!(place.refusal("link").contains("symbolic link"));
-    symlink(place.path("model/data.bin"), place.path("model/inner")).unwrap();
-    assert!(place.refusal("inner").contains("symbolic link"));
-    symlink(place.root.path(), place.path("model/up")).unwrap();
-    assert!(place.refusal("up/secret").contains("symbolic link"));
-    fs::hard_link(place.path("secret"), place.path("model/hard")).unwrap();
-    assert!(place.refusal("hard").contains("hard link"));
-    assert!(place.refusal("").contains("not a file name"));
-    assert!(place.refusal(".").contains("not a file name"));
-    assert!(place.refusal("a\0b").contains("not a file name"));
-    assert!(place.refusal("deep").contains("not a plain file"));
-    assert!(place.refusal("data.bin/x").contains("not a folder"));
-    assert!(place.refusal("missing.bin").contains("missing.bin"));
+    let sandbox = Sandbox::new();
+    assert!(sandbox.refusal("../secret").contains("leads out of the model's folder"));
+    assert!(sandbox.refusal("deep/../../secret").contains("leads out"));
+    assert!(sandbox.refusal(&sandbox.path("secret").display().to_string()).contains("is an absolute path"));
+    assert!(sandbox.refusal("/etc/hostname").contains("is an absolute path"));
+    symlink(sandbox.path("secret"), sandbox.path("model/link")).unwrap();
+    assert!(sandbox.refusal("link").contains("symbolic link"));
+    symlink(sandbox.path("model/data.bin"), sandbox.path("model/inner")).unwrap();
+    assert!(sandbox.refusal("inner").contains("symbolic link"));
+    symlink(sandbox.root.path(), sandbox.path("model/up")).unwrap();
+    assert!(sandbox.refusal("up/secret").contains("symbolic link"));
+    fs::hard_link(sandbox.path("secret"), sandbox.path("model/hard")).unwrap();
+    assert!(sandbox.refusal("hard").contains("hard link"));
+    assert!(sandbox.refusal("").contains("not a file name"));
+    assert!(sandbox.refusal(".").contains("not a file name"));
+    assert!(sandbox.refusal("a\0b").contains("not a file name"));
+    assert!(sandbox.refusal("deep").contains("not a plain file"));
+    assert!(sandbox.refusal("data.bin/x").contains("not a folder"));
+    assert!(sandbox.refusal("missing.bin").contains("missing.bin"));
 }
 
 /// A cache with the layout of the Hugging Face hub: files are links into `blobs`.
 #[test]
 fn links_of_a_hub_cache_are_followed_and_no_others() {
-    let place = Place::new();
-    let cache = place.path("models--org--name");
+    let sandbox = Sandbox::new();
+    let cache = sandbox.path("models--org--name");
     let snapshot = cache.join("snapshots/0123abc");
     fs::create_dir_all(snapshot.join("onnx")).unwrap();
     fs::create_dir_all(cache.join("blobs")).unwrap();
-    fs::create_dir_all(place.path("models--org--other/blobs")).unwrap();
-    let floats = fs::read(place.path("model/data.bin")).unwrap();
+    fs::create_dir_all(sandbox.path("models--org--other/blobs")).unwrap();
+    let floats = fs::read(sandbox.path("model/data.bin")).unwrap();
     fs::write(cache.join("blobs/h1"), bytes("model.onnx_data", None, None)).unwrap();
     fs::write(cache.join("blobs/h2"), &floats).unwrap();
-    let other = place.path("models--org--other/blobs/h3");
+    let other = sandbox.path("models--org--other/blobs/h3");
     fs::write(&other, &floats).unwrap();
     for (folder, up) in [(snapshot.clone(), "../.."), (snapshot.join("onnx"), "../../..")] {
         let (model, data) = (folder.join("model.onnx"), folder.join("model.onnx_data"));
@@ -149,9 +149,9 @@ fn links_of_a_hub_cache_are_followed_and_no_others() {
         fs::write(cache.join("blobs/h2"), [7; 32]).unwrap();
         assert_ne!(fingerprint(&model, 1).unwrap(), first, "the blob is part of the model");
         fs::write(cache.join("blobs/h2"), &floats).unwrap();
-        symlink(place.path("secret"), cache.join("blobs/out")).unwrap_or_default();
-        fs::hard_link(place.path("secret"), cache.join("blobs/hard")).unwrap_or_default();
-        let blobs = [place.path("secret"), other.clone(), cache.join("blobs/out"), cache.join("blobs/../../secret")];
+        symlink(sandbox.path("secret"), cache.join("blobs/out")).unwrap_or_default();
+        fs::hard_link(sandbox.path("secret"), cache.join("blobs/hard")).unwrap_or_default();
+        let blobs = [sandbox.path("secret"), other.clone(), cache.join("blobs/out"), cache.join("blobs/../../secret")];
         for target in blobs.into_iter().chain([cache.join("blobs"), cache.join("blobs/absent")]) {
             fs::remove_file(&data).unwrap();
             symlink(&target, &data).unwrap();
@@ -163,21 +163,21 @@ fn links_of_a_hub_cache_are_followed_and_no_others() {
         symlink(cache.join("blobs/hard"), &data).unwrap();
         assert!(Model::open(&model).unwrap_err().to_string().contains("hard link"));
     }
-    symlink("../models--org--name/blobs/h2", place.path("model/data")).unwrap();
-    assert!(place.refusal("data").contains("symbolic link"), "a folder outside of the cache");
+    symlink("../models--org--name/blobs/h2", sandbox.path("model/data")).unwrap();
+    assert!(sandbox.refusal("data").contains("symbolic link"), "a folder outside of the cache");
 }
 
 #[test]
 fn sizes_are_checked_before_they_are_believed() {
-    let place = Place::new();
-    let refusal = |offset, length| place.open("data.bin", offset, length).unwrap_err().to_string();
+    let sandbox = Sandbox::new();
+    let refusal = |offset, length| sandbox.open("data.bin", offset, length).unwrap_err().to_string();
     assert!(refusal(Some("20"), None).contains("ends at byte 32, not at 36"));
     assert!(refusal(Some("18446744073709551615"), Some("16")).contains("overflow"));
     assert!(refusal(Some("99999999999999999999999"), None).contains("not a size"));
     assert!(refusal(Some("-4"), None).contains("`-4` is not a size"));
     assert!(refusal(None, Some("8")).contains("external data of 8 bytes; the shape has 16"));
-    place.open("data.bin", None, None).unwrap();
-    let path = place.path("model/model.onnx");
+    sandbox.open("data.bin", None, None).unwrap();
+    let path = sandbox.path("model/model.onnx");
     let len = fs::metadata(&path).unwrap().len();
     assert!(Model::open_within(&path, len + 16).is_ok());
     let limited = Model::open_within(&path, len + 15).unwrap_err();
@@ -201,8 +201,8 @@ fn a_model_without_a_folder_has_no_external_data() {
     assert!(error.to_string().contains("not in a folder"));
 }
 
-/// A model with external data in a function's node, as its own attribute or in its subgraph, or in
-/// passed-through fields.
+/// Returns a model with external data in a function's node, as its own attribute or in its
+/// subgraph, or in passed-through fields.
 fn carried(location: &str) -> Vec<Vec<u8>> {
     let tensor = |to: &mut Writer| {
         to.ints(1, &[4]);
@@ -245,15 +245,15 @@ fn carried(location: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn what_is_carried_along_keeps_the_rules_too() {
-    let place = Place::new();
-    let path = place.path("model/model.onnx");
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("model/model.onnx");
     let open = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
         let read = Model::open(&path);
         assert_eq!(read.is_err(), fingerprint(&path, 1).is_err(), "both look");
         read
     };
-    let floats = fs::read(place.path("model/data.bin")).unwrap();
+    let floats = fs::read(sandbox.path("model/data.bin")).unwrap();
     for bytes in carried("data.bin") {
         let model = open(&bytes).unwrap();
         let written = model.to_bytes().unwrap();
@@ -266,7 +266,7 @@ fn what_is_carried_along_keeps_the_rules_too() {
             assert!(open(&bytes).unwrap_err().to_string().contains("external data"), "{location}");
         }
     }
-    symlink(place.path("secret"), place.path("model/link")).unwrap();
+    symlink(sandbox.path("secret"), sandbox.path("model/link")).unwrap();
     for bytes in carried("link") {
         assert!(open(&bytes).unwrap_err().to_string().contains("symbolic link"));
         assert!(Model::from_bytes(&bytes).unwrap_err().to_string().contains("not in a folder"));
@@ -292,14 +292,14 @@ fn parameters_of_functions_have_no_value() {
 
 #[test]
 fn what_is_no_plain_file_is_never_read() {
-    let place = Place::new();
-    for path in [PathBuf::from("/dev/zero"), PathBuf::from("/dev/null"), place.path("model")] {
+    let sandbox = Sandbox::new();
+    for path in [PathBuf::from("/dev/zero"), PathBuf::from("/dev/null"), sandbox.path("model")] {
         for refused in [Model::open(&path).unwrap_err(), fingerprint(&path, 1).unwrap_err()] {
             assert!(refused.to_string().ends_with("not a plain file") && refused.hint().is_some(), "{refused}");
         }
     }
-    let large = place.path("large.onnx");
+    let large = sandbox.path("large.onnx");
     File::create(&large).unwrap().set_len(3 << 30).unwrap();
     assert!(Model::open(&large).unwrap_err().to_string().contains("the format ends at 2 GiB"));
-    assert_eq!(Model::open_within(place.path("model/data.bin"), 31).unwrap_err().kind(), ErrorKind::Memory);
+    assert_eq!(Model::open_within(sandbox.path("model/data.bin"), 31).unwrap_err().kind(), ErrorKind::Memory);
 }

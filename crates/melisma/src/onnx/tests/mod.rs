@@ -9,7 +9,7 @@ use super::*;
 use crate::golden::{CONTROL, VOCODER};
 use crate::{DType, ErrorKind};
 
-/// y = x + w, each with one element.
+/// Computes y = x + w, each with one element.
 fn sum() -> Model {
     let port = |name| ValueInfo::tensor(name, DType::F32.code(), &[Dim::Known(1)]);
     let graph = Graph {

@@ -5,7 +5,7 @@ use crate::engine::{Engine, Options, rten};
 use crate::format::Value;
 use crate::random::SplitMix64;
 
-/// One to four changes: bits, bytes, cuts, copies and enlarged numbers.
+/// Returns one to four changes: bits, bytes, cuts, copies and enlarged numbers.
 fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + random.below(4) {

@@ -33,6 +33,8 @@ impl Access {
     }
 }
 
+/// Checks that nobody else can have written into a folder of the cache.
+///
 /// # Errors
 /// It is not a directory, belongs to another user, or is world-writable.
 pub(super) fn is_ours(folder: &Path) -> Result<()> {
@@ -51,7 +53,7 @@ pub(super) fn is_ours(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The effective user of this process: the owner of its entry in `/proc`.
+/// Returns the effective user of this process: the owner of its entry in `/proc`.
 pub(super) fn our_id() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|data| data.uid())
 }

@@ -12,12 +12,12 @@ use crate::output::failed;
 use crate::runtime::machine::disk_use;
 
 /// Limit on quarantined entries; beyond it, the oldest are removed.
-const MOST_SET_ASIDE: usize = 8;
+const MAX_SET_ASIDE: usize = 8;
 
 /// An entry in a listing.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct EntryInfo {
     /// Its key, or the name of a foreign file in the folder.
     pub name: String,
     /// Total size of its files.
@@ -43,7 +43,7 @@ pub enum Health {
 
 impl Cache {
     /// Lists all entries, then the quarantined ones, without reading their files.
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<EntryInfo> {
         let describe = |folder: &Path, key: &Key| match Manifest::read(folder, key) {
             Ok(manifest) => Health::Good(Box::new(manifest)),
             Err(error) => Health::Bad(error.to_string()),
@@ -51,8 +51,8 @@ impl Cache {
         self.listed(describe)
     }
 
-    /// Like [`Cache::list`], but reads and compares every file; damaged entries are quarantined.
-    pub fn verify(&self) -> Vec<Listed> {
+    /// Works like [`Cache::list`], but reads and compares every file; damaged entries are quarantined.
+    pub fn verify(&self) -> Vec<EntryInfo> {
         let listed = self.listed(|folder, key| match self.check(folder, key) {
             Ok(manifest) => Health::Good(Box::new(manifest)),
             Err(error) => Health::Bad(error.to_string()),
@@ -85,7 +85,8 @@ impl Cache {
         Ok(gone)
     }
 
-    /// The manifests of all entries, and the number of unreadable ones. Files are not checked.
+    /// Returns the manifests of all entries, and the number of unreadable ones. Files are not
+    /// checked.
     #[doc(hidden)]
     pub fn entries(&self) -> (Vec<(Key, Manifest)>, usize) {
         let Some(folder) = self.folder() else { return (Vec::new(), 0) };
@@ -116,7 +117,7 @@ impl Cache {
         let mut aside: Vec<PathBuf> =
             names(&quarantine).iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir()).collect();
         aside.sort_by_key(|path| set_aside_at(path));
-        for old in aside.iter().take(aside.len().saturating_sub(MOST_SET_ASIDE)) {
+        for old in aside.iter().take(aside.len().saturating_sub(MAX_SET_ASIDE)) {
             let _ = std::fs::remove_dir_all(old);
             let _ = std::fs::remove_file(reason_of(old));
         }
@@ -179,7 +180,7 @@ impl Cache {
         }
     }
 
-    /// Whether the builder of a folder is dead.
+    /// Returns whether the builder of a folder is dead.
     fn is_left(&self, name: &str) -> bool {
         let key = name.strip_prefix(BUILDING).and_then(|rest| Key::parse(rest.get(..64)?));
         let (Some(folder), Some(key)) = (self.folder(), key) else { return true };
@@ -195,10 +196,10 @@ impl Cache {
         }
     }
 
-    fn listed(&self, describe: impl Fn(&Path, &Key) -> Health) -> Vec<Listed> {
+    fn listed(&self, describe: impl Fn(&Path, &Key) -> Health) -> Vec<EntryInfo> {
         let Some(folder) = self.folder() else { return Vec::new() };
         let entries = names(folder).into_iter().filter(|name| !matches!(name.as_str(), LOCKS | QUARANTINE));
-        let mut listed: Vec<Listed> = entries
+        let mut listed: Vec<EntryInfo> = entries
             .filter(|name| !name.starts_with('.'))
             .map(|name| {
                 let path = folder.join(&name);
@@ -206,7 +207,7 @@ impl Cache {
                     Some(key) => describe(&path, &key),
                     None => Health::Bad("not an entry of the cache".to_owned()),
                 };
-                Listed { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name }
+                EntryInfo { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name }
             })
             .collect();
         listed.sort_by_key(|entry| std::cmp::Reverse(entry.used));
@@ -215,13 +216,13 @@ impl Cache {
             let path = quarantine.join(&name);
             let reason = std::fs::read_to_string(reason_of(&path)).unwrap_or_else(|_| "unknown".to_owned());
             let health = Health::SetAside(reason);
-            listed.push(Listed { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name });
+            listed.push(EntryInfo { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name });
         }
         listed
     }
 }
 
-/// The time at which its reason was written.
+/// Returns the time at which its reason was written.
 fn set_aside_at(aside: &Path) -> Option<SystemTime> {
     let written = std::fs::metadata(reason_of(aside)).and_then(|data| data.modified());
     written.ok().or_else(|| last_use(aside))

@@ -34,12 +34,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Entries of at most `limit_bytes` in all, hashed on one thread.
+    /// Allows entries of `limit_bytes` in all, hashed on one thread.
     pub fn new(limit_bytes: u64) -> Self {
         Self { limit_bytes, threads: 1 }
     }
 
-    /// Threads used for hashing.
+    /// Sets threads used for hashing.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -64,7 +64,7 @@ impl Cache {
         Self { access, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
     }
 
-    /// Why the cache is read-only or off.
+    /// Returns why the cache is read-only or off.
     pub fn note(&self) -> Option<&str> {
         match &self.access {
             Access::Open(_) => None,
@@ -72,7 +72,7 @@ impl Cache {
         }
     }
 
-    /// The folder, unless the cache is off.
+    /// Returns the folder, unless the cache is off.
     pub fn folder(&self) -> Option<&Path> {
         match &self.access {
             Access::Open(folder) | Access::ReadOnly(folder, _) => Some(folder),

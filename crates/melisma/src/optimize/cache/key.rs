@@ -22,23 +22,23 @@ impl Parts {
         self
     }
 
-    /// The value of a part.
+    /// Returns the value of a part.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// All parts, by name.
+    /// Returns all parts, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// All parts in plain words. The stored notation of some is Rust's and must not change, because
-    /// the key is its hash.
-    pub fn shown(&self) -> BTreeMap<&str, String> {
+    /// Returns all parts in plain words. The stored notation of some is Rust's and must not change,
+    /// because the key is its hash.
+    pub fn in_words(&self) -> BTreeMap<&str, String> {
         self.iter().map(|(name, value)| (name, plain(value))).collect()
     }
 
-    /// The key: a hash over all parts.
+    /// Returns the key: a hash over all parts.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new_derive_key("melisma optimize key v1");
         for text in self.0.iter().flat_map(|(name, value)| [name, value]) {
@@ -47,7 +47,7 @@ impl Parts {
         Key(hasher.finalize().to_hex().to_string())
     }
 
-    /// The parts that differ, as `name: theirs -> ours`.
+    /// Returns the parts that differ, as `name: theirs -> ours`.
     pub fn changes_from(&self, other: &Self) -> Vec<String> {
         let names: std::collections::BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
         let show =
@@ -57,7 +57,7 @@ impl Parts {
     }
 }
 
-/// `Some(64)` as `64`, `Of(64)` as `64`, `None` as `none`, `AsNeeded` as `as needed`, `(12, 4)` as `12.4`.
+/// Returns `Some(64)` as `64`, `Of(64)` as `64`, `None` as `none`, `AsNeeded` as `as needed`, `(12, 4)` as `12.4`.
 fn plain(value: &str) -> String {
     let inside = |open: &str| value.strip_prefix(open).and_then(|rest| rest.strip_suffix(')'));
     match value {
@@ -80,7 +80,7 @@ impl Key {
         is_key.then(|| Self(text.to_owned()))
     }
 
-    /// Its digits.
+    /// Returns its digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -116,6 +116,6 @@ mod tests {
             Parts::default().with("chunking", "Of(64)").with("driver", "none").with("tensorrt", "Some(1073741824)");
         let changes = ["chunking: as needed -> 64", "driver: 12.4 -> none", "tensorrt: none -> 1073741824"];
         assert_eq!(new.changes_from(&old), changes);
-        assert_eq!((new.shown()["chunking"].as_str(), new.get("chunking")), ("64", Some("Of(64)")));
+        assert_eq!((new.in_words()["chunking"].as_str(), new.get("chunking")), ("64", Some("Of(64)")));
     }
 }

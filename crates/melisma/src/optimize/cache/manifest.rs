@@ -172,7 +172,7 @@ impl Manifest {
     }
 }
 
-/// The bytes of the manifest on disk.
+/// Returns the bytes of the manifest on disk.
 pub(super) fn bytes(folder: &Path) -> Result<Vec<u8>> {
     bounded(&folder.join(NAME))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why the cache has no matching entry.
+/// What a search of the cache without a result found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Miss {

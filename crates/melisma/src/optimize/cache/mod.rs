@@ -38,7 +38,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-pub use contents::{Health, Listed};
+pub use contents::{EntryInfo, Health};
 pub use folder::{Cache, Options};
 #[doc(hidden)]
 pub use key::{Key, Parts};
@@ -99,7 +99,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// Files that are used by `plan`, with outputs that the engine must reproduce.
+    /// Returns files that are used by `plan`, with outputs that the engine must reproduce.
     pub fn new(plan: Value, self_check: Vec<Sample>) -> Self {
         Self { plan, self_check }
     }

@@ -14,8 +14,8 @@ use crate::output::{self, Existing};
 pub(super) const PASSED: &str = "passed";
 
 impl Entry {
-    /// Whether the engine passed its self-check with the current files under `state`: machine,
-    /// device and engine.
+    /// Returns whether the engine passed its self-check with the current files under `state`:
+    /// machine, device and engine.
     pub(crate) fn has_passed(&self, state: &str) -> bool {
         let mut found = String::new();
         let read = File::open(self.folder.join(PASSED)).and_then(|file| file.take(256).read_to_string(&mut found));

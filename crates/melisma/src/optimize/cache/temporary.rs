@@ -50,7 +50,7 @@ impl Temporary {
         Err(Error::invalid(format!("{}: no new folder can be made", root.display())))
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.folder
     }
@@ -71,7 +71,7 @@ fn remove_leftovers(root: &Path) {
     }
 }
 
-/// Whether `folder` is a temporary folder of this user whose process is dead.
+/// Returns whether `folder` is a temporary folder of this user whose process is dead.
 fn is_leftover(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
     let id = name.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
@@ -80,7 +80,8 @@ fn is_leftover(folder: &Path) -> bool {
     is_ours && !Path::new("/proc").join(id.to_string()).exists() && !is_locked(folder)
 }
 
-/// Processes of other containers are invisible here, but their locks are not.
+/// Returns whether a process holds the folder's lock: processes of other containers are invisible
+/// here, but their locks are not.
 fn is_locked(folder: &Path) -> bool {
     let lock = File::open(folder.join(LOCK));
     lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))

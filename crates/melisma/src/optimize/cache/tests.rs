@@ -22,7 +22,7 @@ fn build(folder: &Path) -> Result<Built> {
     Ok(Built { plan: json!({ "engine": "rten", "threads": 2 }), self_check })
 }
 
-fn made(cache: &Cache, parts: &Parts) -> (Entry, Option<Miss>) {
+fn cached(cache: &Cache, parts: &Parts) -> (Entry, Option<Miss>) {
     cache.find_or_build(parts, &mut build).unwrap()
 }
 
@@ -30,16 +30,16 @@ fn made(cache: &Cache, parts: &Parts) -> (Entry, Option<Miss>) {
 fn the_second_time_is_a_hit_and_a_miss_says_what_changed() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
-    let (entry, reason) = made(&cache, &parts("a"));
+    let (entry, reason) = cached(&cache, &parts("a"));
     assert_eq!(reason, Some(Miss::Unknown));
     assert!(entry.folder.join("model.onnx").is_file() && entry.uncached.is_none());
-    let (entry, reason) = made(&cache, &parts("a"));
+    let (entry, reason) = cached(&cache, &parts("a"));
     assert_eq!((reason, &entry.manifest.plan["engine"]), (None, &json!("rten")));
     assert_eq!(uses(&entry.folder), 2);
-    let (_, reason) = made(&cache, &parts("a").with("engine", "rten 0.28"));
+    let (_, reason) = cached(&cache, &parts("a").with("engine", "rten 0.28"));
     let reason = reason.unwrap().to_string();
     assert_eq!(reason, "changed since the last time: engine: rten 0.27 -> rten 0.28");
-    let (_, reason) = made(&cache, &parts("b"));
+    let (_, reason) = cached(&cache, &parts("b"));
     assert_eq!(reason, Some(Miss::Unknown), "other weights are another model");
     assert_eq!(cache.list().len(), 3);
     // The whole folder can be moved.
@@ -49,33 +49,36 @@ fn the_second_time_is_a_hit_and_a_miss_says_what_changed() {
     assert!(matches!(Cache::open(Some(&elsewhere), options()).find(&parts("a")), Found::Hit(_)));
 }
 
+/// The files of an entry.
+const FILES: [&str; 4] = ["model.onnx", "note", "manifest.json", "seal"];
+
+fn flip_bit(bytes: &mut [u8], random: &mut Lcg64) {
+    let at = random.below(bytes.len());
+    bytes[at] ^= 1 << random.below(8);
+}
+
 #[test]
 fn no_damage_is_ever_served() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
-    let (entry, _) = made(&cache, &parts("a"));
-    let original = |name: &str| std::fs::read(entry.folder.join(name)).unwrap();
-    let names = ["model.onnx", "note", "manifest.json", "seal"];
-    let whole: Vec<Vec<u8>> = names.iter().map(|name| original(name)).collect();
+    let (entry, _) = cached(&cache, &parts("a"));
+    let whole = FILES.map(|name| std::fs::read(entry.folder.join(name)).unwrap());
     let mut random = Lcg64::new(1);
     for round in 0..120 {
-        let which = random.below(names.len());
+        let which = random.below(FILES.len());
         let mut bytes = whole[which].clone();
         match round % 5 {
-            0 | 1 => {
-                let at = random.below(bytes.len());
-                bytes[at] ^= 1 << random.below(8);
-            }
+            0 | 1 => flip_bit(&mut bytes, &mut random),
             2 => bytes.truncate(random.below(bytes.len())),
             3 => bytes.fill(0),
             _ => bytes.push(b' '),
         }
-        std::fs::write(entry.folder.join(names[which]), &bytes).unwrap();
-        let Found::Miss(reason) = cache.find(&parts("a")) else { panic!("{round}: {} was served", names[which]) };
+        std::fs::write(entry.folder.join(FILES[which]), &bytes).unwrap();
+        let Found::Miss(reason) = cache.find(&parts("a")) else { panic!("{round}: {} was served", FILES[which]) };
         assert!(matches!(&reason, Miss::Rejected(why) if why.starts_with("the entry was set aside: ")), "{reason}");
-        let (again, reason) = made(&cache, &parts("a"));
+        let (again, reason) = cached(&cache, &parts("a"));
         assert!(reason.is_some() && again.folder == entry.folder);
-        for (name, bytes) in names.iter().zip(&whole).take(2) {
+        for (name, bytes) in FILES.iter().zip(&whole).take(2) {
             assert!(std::fs::read(again.folder.join(name)).unwrap() == *bytes, "made again as it was");
         }
         std::fs::write(entry.folder.join("manifest.json"), &whole[2]).unwrap();
@@ -89,7 +92,7 @@ fn no_damage_is_ever_served() {
 fn an_entry_under_another_key_is_foreign() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
-    let (entry, _) = made(&cache, &parts("a"));
+    let (entry, _) = cached(&cache, &parts("a"));
     let wrong = entry.folder.with_file_name(parts("b").key().as_str());
     std::fs::rename(&entry.folder, &wrong).unwrap();
     let Found::Miss(reason) = cache.find(&parts("b")) else { panic!("the engine of another model was served") };
@@ -105,7 +108,7 @@ fn an_entry_under_another_key_is_foreign() {
 fn verify_names_what_is_damaged() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
-    let (good, bad) = (made(&cache, &parts("good")).0, made(&cache, &parts("bad")).0);
+    let (good, bad) = (cached(&cache, &parts("good")).0, cached(&cache, &parts("bad")).0);
     std::fs::write(bad.folder.join("note"), b"SMALL").unwrap();
     let listed = cache.verify();
     let health = |entry: &Entry| {
@@ -127,10 +130,10 @@ fn the_least_recently_used_goes_first() {
         let time = SystemTime::now() - Duration::from_secs(1000 - seconds);
         File::options().write(true).open(entry.folder.join(USED)).unwrap().set_modified(time).unwrap();
     };
-    later(&made(&cache, &parts("a")).0, 3);
-    later(&made(&cache, &parts("b")).0, 1);
-    later(&made(&cache, &parts("c")).0, 2);
-    made(&cache, &parts("d"));
+    later(&cached(&cache, &parts("a")).0, 3);
+    later(&cached(&cache, &parts("b")).0, 1);
+    later(&cached(&cache, &parts("c")).0, 2);
+    cached(&cache, &parts("d"));
     let kept = |model: &str| matches!(cache.find(&parts(model)), Found::Hit(_));
     assert_eq!(["a", "b", "c", "d"].map(kept), [true, false, true, true]);
 }
@@ -147,7 +150,7 @@ fn a_nearly_full_cache_makes_room() {
         File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     };
     let entry = |model: &str, seconds: u64| {
-        let made = made(&wide, &parts(model)).0;
+        let made = cached(&wide, &parts(model)).0;
         at(&made.folder.join(USED), seconds);
         made
     };
@@ -172,7 +175,7 @@ fn a_nearly_full_cache_makes_room() {
     let lock = lock(&engines, &held).unwrap();
     // Room for four entries of about ten thousand bytes.
     let full = Cache { limit_bytes: 44_000, ..wide.clone() };
-    made(&full, &parts("c"));
+    cached(&full, &parts("c"));
     let there = |cache: &Cache| {
         let listed = cache.list();
         let kept = ["a", "b", "c"].map(|model| listed.iter().any(|entry| entry.name == parts(model).key().as_str()));
@@ -182,7 +185,7 @@ fn a_nearly_full_cache_makes_room() {
     assert!(!left.exists() && building.exists(), "only the dead leave something");
     drop(lock);
     let tiny = Cache { limit_bytes: 1, ..wide.clone() };
-    made(&tiny, &parts("d"));
+    cached(&tiny, &parts("d"));
     assert_eq!(there(&tiny), ([false; 3], 0));
     assert!(matches!(tiny.find(&parts("d")), Found::Hit(_)), "what was just made stays");
     assert!(!building.exists());
@@ -195,14 +198,14 @@ fn without_a_usable_folder_everything_still_works() {
     std::fs::write(root.path().join("file"), b"").unwrap();
     let below_a_file = Cache::open(Some(&root.path().join("file")), options());
     let open = Cache::open(Some(root.path()), options());
-    let made_before = made(&open, &parts("kept")).0;
+    let made_before = cached(&open, &parts("kept")).0;
     let read_only = Cache {
         access: Access::ReadOnly(open.folder().unwrap().to_owned(), "the cache can only be read: test".to_owned()),
         ..open.clone()
     };
     for cache in [Cache::open(None, options()), below_a_file, read_only.clone()] {
         let note = cache.note().unwrap().to_owned();
-        let (entry, reason) = made(&cache, &parts("new"));
+        let (entry, reason) = cached(&cache, &parts("new"));
         assert!(reason.is_some() && entry.folder.join("model.onnx").is_file());
         assert_eq!(entry.uncached.as_ref().unwrap().reason, note);
         let folder = entry.folder.clone();
@@ -252,7 +255,7 @@ fn a_folder_of_somebody_else_is_not_used() {
     }
     let cache = Cache::open(Some(root.path()), options());
     assert!(cache.note().unwrap().contains("belongs to user 12345"), "{:?}", cache.note());
-    assert!(made(&cache, &parts("a")).0.uncached.is_some());
+    assert!(cached(&cache, &parts("a")).0.uncached.is_some());
 }
 
 #[test]
@@ -318,7 +321,7 @@ fn a_killed_builder_leaves_nothing_that_matters() {
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join("model.onnx"), b"half").unwrap();
     assert!(matches!(cache.find(&parts("a")), Found::Miss(_)));
-    made(&cache, &parts("a"));
+    cached(&cache, &parts("a"));
     assert!(!left.exists());
 }
 
@@ -327,22 +330,18 @@ fn a_killed_builder_leaves_nothing_that_matters() {
 fn ten_thousand_damages_are_never_served() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
-    let (entry, _) = made(&cache, &parts("a"));
-    let names = ["model.onnx", "note", "manifest.json", "seal"];
-    let whole = names.map(|name| std::fs::read(entry.folder.join(name)).unwrap());
+    let (entry, _) = cached(&cache, &parts("a"));
+    let whole = FILES.map(|name| std::fs::read(entry.folder.join(name)).unwrap());
     let mut random = Lcg64::new(99);
     for round in 0..10_000 {
         std::fs::create_dir_all(&entry.folder).unwrap();
-        for (name, bytes) in names.iter().zip(&whole) {
+        for (name, bytes) in FILES.iter().zip(&whole) {
             std::fs::write(entry.folder.join(name), bytes).unwrap();
         }
-        let (first, second) = (random.below(names.len()), random.below(names.len()));
+        let (first, second) = (random.below(FILES.len()), random.below(FILES.len()));
         let mut bytes = whole[first].clone();
         match round % 4 {
-            0 => {
-                let at = random.below(bytes.len());
-                bytes[at] ^= 1 << random.below(8);
-            }
+            0 => flip_bit(&mut bytes, &mut random),
             1 => bytes.truncate(random.below(bytes.len())),
             2 => {
                 let at = random.below(bytes.len());
@@ -352,7 +351,7 @@ fn ten_thousand_damages_are_never_served() {
             _ if first != second => bytes = whole[second].clone(),
             _ => bytes.clear(),
         }
-        std::fs::write(entry.folder.join(names[first]), &bytes).unwrap();
-        assert!(matches!(cache.find(&parts("a")), Found::Miss(_)), "{round}: {} was served", names[first]);
+        std::fs::write(entry.folder.join(FILES[first]), &bytes).unwrap();
+        assert!(matches!(cache.find(&parts("a")), Found::Miss(_)), "{round}: {} was served", FILES[first]);
     }
 }

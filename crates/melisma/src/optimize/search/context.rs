@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::Message;
 use super::candidate::EngineSettings;
+use super::candidate::bound::Bound;
 use super::candidate::engines::free_gpu_bytes;
-use super::choose::bound::Bound;
 use super::measure::Worker;
 use crate::config::Config;
 use crate::engine::need::Limits;
@@ -31,8 +31,8 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search that uses the cache from the settings and the machine's free memory. `say` is told
-    /// if the cache cannot be used.
+    /// Creates a search that uses the cache from the settings and the machine's free memory. `say`
+    /// is told if the cache cannot be used.
     pub fn new(config: &'a Config, budget: &'a Budget, worker: Worker, say: &'a dyn Fn(&Message)) -> Self {
         let cache = Cache::of(config);
         if let Some(note) = cache.note() {
@@ -41,7 +41,7 @@ impl<'a> Search<'a> {
         Self::with_cache(cache, config, budget, worker).with_say(say)
     }
 
-    /// A silent search that uses `cache` and the machine's free memory.
+    /// Creates a silent search that uses `cache` and the machine's free memory.
     pub fn with_cache(cache: Cache, config: &'a Config, budget: &'a Budget, worker: Worker) -> Self {
         Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say: &|_| {} }
     }
@@ -49,7 +49,8 @@ impl<'a> Search<'a> {
     setters! {
         /// Receives progress messages.
         pub fn with_say(say: &'a dyn Fn(&Message));
-        /// Memory that candidates may use, in bytes; `None` for no limit but that of the settings.
+        /// Sets the memory that candidates may use, in bytes; `None` for no limit but that of the
+        /// settings.
         pub fn with_free_bytes(free_bytes: Option<u64>);
     }
 

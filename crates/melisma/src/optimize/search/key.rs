@@ -40,7 +40,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("calibration", calibration(request)?))
 }
 
-/// The parts of the machine and its libraries, independent of the model.
+/// Returns the parts of the machine and its libraries, independent of the model.
 pub(super) fn machine(config: &Config) -> Result<Parts> {
     let machine = Machine::detect();
     let policy = Policy::new(config);
@@ -56,24 +56,24 @@ pub(super) fn machine(config: &Config) -> Result<Parts> {
         .with("melisma", env!("CARGO_PKG_VERSION")))
 }
 
-/// The parts of [`machine`] that `engine` depends on.
-fn needed(machine: &Parts, engine: EngineName) -> Parts {
+/// Returns the parts of [`machine`] that `engine` depends on.
+fn dependencies(machine: &Parts, engine: EngineName) -> Parts {
     let gpu = GPU.iter().filter(|_| engine.is_on_gpu());
     let tensorrt = TENSORRT.iter().filter(|_| engine == EngineName::OnnxruntimeTensorrt);
     let names = CPU.iter().chain(gpu).chain(tensorrt);
     names.fold(Parts::default(), |parts, name| parts.with(name, machine.get(name).unwrap_or("none")))
 }
 
-/// The first machine part that matters to `engine` and differs from `made`, as
+/// Returns the first machine part that matters to `engine` and differs from `made`, as
 /// `name: theirs -> ours`.
 pub(super) fn machine_change(made: &Parts, now: &Parts, engine: EngineName) -> Option<String> {
-    needed(now, engine).changes_from(&needed(made, engine)).into_iter().next()
+    dependencies(now, engine).changes_from(&dependencies(made, engine)).into_iter().next()
 }
 
-/// The state that a passed self-check of `engine` depends on besides the entry's files: the machine
-/// and the engine's code.
+/// Returns the state that a passed self-check of `engine` depends on besides the entry's files: the
+/// machine and the engine's code.
 pub(super) fn state(config: &Config, engine: EngineName) -> Result<String> {
-    let machine = needed(&machine(config)?, engine);
+    let machine = dependencies(&machine(config)?, engine);
     let library = match engine.is_onnxruntime() {
         true => file_state(&onnxruntime::runtime()?.path)?,
         false => String::new(),
@@ -107,13 +107,13 @@ fn driver(config: &Config) -> String {
     }
 }
 
-/// The version of TensorRT's library, if it may be used.
+/// Returns the version of TensorRT's library, if it may be used.
 fn tensorrt(config: &Config) -> String {
     let is_wanted = config.device.value != DeviceRequest::Cpu && Policy::new(config).tensorrt.is_some();
     is_wanted.then(onnxruntime::tensorrt_version).flatten().unwrap_or_else(|| "none".to_owned())
 }
 
-/// The hash of all calibration files.
+/// Returns the hash of all calibration files.
 fn calibration(request: &Request) -> Result<String> {
     let Some(folder) = &request.calibrate else { return Ok("none".to_owned()) };
     let mut hashes = Vec::new();

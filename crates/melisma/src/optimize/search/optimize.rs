@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::candidate::bound::Bound;
 use super::candidate::{engines, prepare};
 use super::choose::Selection;
-use super::choose::bound::Bound;
 use super::choose::least_memory::with_least_limit;
 use super::measure::{Sets, floats, inputs};
 use super::run::ProcessEngine;
@@ -38,7 +38,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The JSON of `melisma optimize --json`.
+    /// Returns the JSON of `melisma optimize --json`.
     pub fn keys(&self) -> serde_json::Value {
         let mut json = self.report.keys();
         let path = self.entry.uncached.is_none().then(|| self.entry.folder.display().to_string());
@@ -83,7 +83,7 @@ impl Search<'_> {
             .with_hint(Remedy::UseEngine(None)))
     }
 
-    /// Free memory is not part of the key, so a cached engine may need more than is free.
+    /// Warns if a cached engine needs more memory than is free, which is not part of the key.
     fn say_if_short(&self, report: &Report) {
         let bound = Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
@@ -94,7 +94,7 @@ impl Search<'_> {
         }
     }
 
-    /// Invalid input files are an error even if an engine is cached.
+    /// Refuses invalid input files, even if an engine is cached.
     fn check_files(&self, request: &Request) -> Result<()> {
         if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
             return Ok(());

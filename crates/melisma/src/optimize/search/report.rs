@@ -76,7 +76,7 @@ impl Report {
         serde_json::to_value(self).map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// The stable keys of `melisma optimize --json`, except those of the cache.
+    /// Returns the stable keys of `melisma optimize --json`, except those of the cache.
     pub fn keys(&self) -> Value {
         let Accuracy { max_abs, relative, cosine } = self.accuracy;
         json!({
@@ -97,7 +97,7 @@ impl Report {
         })
     }
 
-    /// The report as text for people.
+    /// Returns the report as text for people.
     pub fn text(&self) -> String {
         let Latency { p50, p90, p99, runs } = self.latency_seconds;
         let mut text = format!("best      {}\n", self.candidate);

@@ -25,15 +25,15 @@ pub struct Request {
 }
 
 impl Request {
-    /// The best engine for the file `model` that meets `requirements`.
+    /// Asks for the best engine for the file `model` that meets `requirements`.
     pub fn new(model: impl Into<PathBuf>, requirements: Requirements) -> Self {
         Self { model: model.into(), inputs: Vec::new(), requirements, calibrate: None }
     }
 
     setters! {
-        /// Shapes or values of the inputs.
+        /// Sets shapes or values of the inputs.
         pub fn with_inputs(inputs: Vec<Given>);
-        /// A folder of inputs for measuring accuracy.
+        /// Sets a folder of inputs for measuring accuracy.
         pub fn with_calibrate(calibrate: impl Into<Option<PathBuf>>);
     }
 }
@@ -49,7 +49,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The input `name` with this content.
+    /// Returns the input `name` with this content.
     pub fn new(name: impl Into<String>, content: Content) -> Self {
         Self { name: name.into(), content }
     }
@@ -86,7 +86,7 @@ impl FromStr for Given {
 }
 
 impl Content {
-    /// The shape, or the shape of the array in the file.
+    /// Returns the shape, or the shape of the array in the file.
     pub(super) fn shape(&self) -> Result<Vec<usize>> {
         match self {
             Self::Shape(shape) => Ok(shape.clone()),

@@ -31,17 +31,17 @@ pub struct Requested<'a> {
 
 impl<'a> Requested<'a> {
     setters! {
-        /// `fp32`, `fp16`, `int8` or `auto`.
+        /// Sets the precision: `fp32`, `fp16`, `int8` or `auto`.
         pub fn with_precision(precision: impl Into<Option<&'a str>>);
-        /// The largest allowed relative error.
+        /// Sets the largest allowed relative error.
         pub fn with_tolerance(tolerance: impl Into<Option<f64>>);
-        /// `auto` or an engine's name.
+        /// Sets the engine: `auto` or its name.
         pub fn with_engine(engine: impl Into<Option<&'a str>>);
     }
 }
 
 impl Requirements {
-    /// The requested requirements, completed from `config`.
+    /// Returns the requested requirements, completed from `config`.
     ///
     /// # Errors
     /// An unknown precision or engine, a negative tolerance, or a configured precision that no
@@ -78,16 +78,10 @@ impl Requirements {
 mod tests {
     use super::*;
     use crate::ErrorKind;
-    use crate::config::Sources;
-
-    fn config(flags: &[(&'static str, &str)]) -> Config {
-        let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
-        Config::load(&Sources { flags, ..Sources::default() }).unwrap()
-    }
 
     #[test]
     fn what_is_left_out_comes_from_the_settings() {
-        let config = config(&[("precision", "int8"), ("tolerance", "0.5")]);
+        let config = Config::of_flags(&[("precision", "int8"), ("tolerance", "0.5")]);
         let requirements = Requirements::new(&config, Requested::default()).unwrap();
         assert_eq!(requirements, Requirements { precision: Wanted::Int8, tolerance: 0.5, engine: None });
         let asked = Requested { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
@@ -100,7 +94,7 @@ mod tests {
 
     #[test]
     fn wrong_terms_are_refused() {
-        let config = config(&[]);
+        let config = Config::of_flags(&[]);
         let refused = |asked| Requirements::new(&config, asked).unwrap_err().to_string();
         assert_eq!(
             refused(Requested { tolerance: Some(-1.0), ..Requested::default() }),
@@ -119,7 +113,7 @@ mod tests {
             &[("tensor_optimizations.mixed_precision", "true"), ("tensor_optimizations.target_precision", "bf16")],
             &[("tensor_optimizations.target_precision", "bf16")],
         ] {
-            let config = config(flags);
+            let config = Config::of_flags(flags);
             let error = Requirements::new(&config, Requested::default()).unwrap_err();
             assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("bf16"), "{error}");
             let requirements =

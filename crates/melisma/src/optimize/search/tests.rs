@@ -18,9 +18,7 @@ use crate::runtime::memory::Budget;
 use crate::{ErrorKind, Remedy, Result};
 
 fn config(flags: &[(&'static str, &str)]) -> Config {
-    let mut all = vec![("device", "--device", "cpu".to_owned())];
-    all.extend(flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())));
-    Config::load(&Sources { flags: all, ..Sources::default() }).unwrap()
+    Config::of_flags(&[&[("device", "cpu")][..], flags].concat())
 }
 
 fn requirements(precision: Wanted, tolerance: f64) -> Requirements {
@@ -105,7 +103,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     assert!((compared.max_abs - f64::from(max_abs)).abs() < 1e-5 && compared.cosine > 0.999_999);
 }
 
-/// Two products with a curve between them, which both lower precisions change.
+/// Returns two products with a curve between them, which both lower precisions change.
 fn perceptron() -> Model {
     use crate::onnx::{Graph, Node, Tensor, ValueInfo};
     let weights = |name: &str, seed: u32| {

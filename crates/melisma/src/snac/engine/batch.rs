@@ -11,9 +11,9 @@ use melisma_kernels::layer::step::Row;
 use melisma_kernels::lock::Mutex;
 use melisma_kernels::{Budget, Buffer, DType, Device, Graph, Queue, Tensor};
 
-use super::chain::{Chain, Prepare, Sizes};
+use super::chain::{Chain, Prepare};
 use super::flow::Buffers;
-use super::options::MAX_STREAMS;
+use super::need::{Capacity, Sizes};
 use super::ring::{Ring, Ticket};
 use crate::Result;
 
@@ -42,36 +42,6 @@ struct Recorded<C> {
     shared: Arc<Mutex<Buffers>>,
     n_rows: usize,
     n_latents: usize,
-}
-
-/// How large the steps of a batch may be.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Capacity {
-    /// Slots of the arena.
-    pub(super) n_slots: usize,
-    /// Rows of a step.
-    pub(super) n_rows: usize,
-    /// Frames of a step, all rows together.
-    pub(super) n_frames: usize,
-}
-
-impl Capacity {
-    /// For up to `max_streams` streams, no more than [`MAX_STREAMS`], in steps of `n_frames` or of
-    /// one frame of each.
-    pub(super) fn new(max_streams: usize, n_frames: usize) -> Self {
-        let max_streams = max_streams.min(MAX_STREAMS);
-        Self { n_slots: max_streams + 1, n_rows: max_streams.max(1), n_frames: max_streams.max(n_frames) }
-    }
-
-    /// The slot that belongs to the engine.
-    pub(super) fn spare(self) -> usize {
-        self.n_slots - 1
-    }
-
-    /// A row that changes no stream.
-    fn idle_row(self) -> Row {
-        Row { slot: self.spare() as i64, end: 0, ..Row::default() }
-    }
 }
 
 /// What goes into a step.

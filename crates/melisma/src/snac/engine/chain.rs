@@ -2,18 +2,18 @@
 
 use std::fmt::Debug;
 
-use melisma_kernels::layer::attention::{self, Attention};
+use melisma_kernels::layer::attention::{self, Attention, Pass};
 use melisma_kernels::layer::depthwise::Depthwise;
 use melisma_kernels::layer::need::{self, Need, Work};
 use melisma_kernels::layer::norm::{self, Norm};
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
 use melisma_kernels::layer::residual::Residual;
-use melisma_kernels::layer::step::{Rounding, Row, Timeline};
-use melisma_kernels::{Budget, Device, Element, Queue};
+use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Timeline};
+use melisma_kernels::{Budget, Device, Element, Queue, Tensor, View};
 
-use super::batch::Capacity;
-use super::flow::Buffers;
+use super::flow::{Buffers, Flow, Placed};
+use super::need::{Capacity, Sizes};
 use crate::snac::codes::slots;
 use crate::snac::config::{Config, HEAD_DIM};
 use crate::snac::model::Model;
@@ -32,12 +32,16 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
     /// What an engine knows of an open stream, apart from its slot of the arena.
     type Stream: Debug;
 
+    /// Prepares the layers of a model on a device.
+    ///
     /// # Errors
     /// `Unsupported` for a model or a device without kernels; `Memory` when the budget refuses the packed weights.
     fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self>
     where
         Self: Sized;
 
+    /// Checks that there are kernels for a model.
+    ///
     /// # Errors
     /// `Unsupported` for a model that the engine has no kernels for.
     fn supported(config: &Config) -> Result<()>;
@@ -50,19 +54,19 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
     /// What lies between the layers; the state is the layers' own.
     const SIZES: fn(&Config) -> Sizes;
 
-    /// Floats of state in a slot.
+    /// Returns the number of floats of state in a slot.
     fn slot_len(&self) -> usize;
 
-    /// Which of the outputs of `row`'s step exist.
+    /// Returns which of the outputs of `row`'s step exist.
     fn produced(&self, row: &Row, n_latents: usize) -> std::ops::Range<usize>;
 
-    /// Whether a recorded step can be taken.
+    /// Returns whether a recorded step can be taken.
     fn is_recorded(with: &Self::With) -> bool;
 
-    /// What the layers need beside the input; without `with`, as a recorded step makes it.
+    /// Prepares what the layers need beside the input; without `with`, as a recorded step makes it.
     fn prepare(&self, queue: &Queue, buffers: &mut Buffers, step: Prepare<'_, Self::With>) -> Result<()>;
 
-    /// From the buffers' input to their output.
+    /// Runs the layers from the buffers' input to their output.
     fn run(&self, queue: &Queue, buffers: &mut Buffers, n_latents: usize) -> Result<()>;
 }
 
@@ -70,29 +74,6 @@ pub(super) trait Chain: Debug + Send + Sync + 'static {
 pub(super) struct Prepare<'a, W: ?Sized> {
     pub(super) n_latents: usize,
     pub(super) with: Option<&'a W>,
-}
-
-/// How much memory a chain needs between its layers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    /// Floats of state in a slot.
-    pub(super) slot_len: usize,
-    /// Latents, inputs and outputs of a frame.
-    pub(super) frame_latents: usize,
-    pub(super) frame_in: usize,
-    pub(super) frame_out: usize,
-    /// Floats per latent of the widest activations, and of deviates.
-    pub(super) widest: usize,
-    pub(super) deviates: usize,
-    /// Channels of attention, or 0.
-    pub(super) attention: usize,
-}
-
-/// A layer with state, and where its floats begin in a slot.
-#[derive(Debug)]
-pub(super) struct Placed<P> {
-    pub(super) plan: P,
-    pub(super) offset: usize,
 }
 
 /// What the layers that are already prepared have decided for the next.
@@ -112,13 +93,13 @@ impl Builder<'_> {
         Placed { plan, offset }
     }
 
-    /// The place of a layer that remembers rows of its input.
+    /// Returns the place of a layer that remembers rows of its input.
     pub(super) fn place_plan(&mut self, plan: Plan) -> Placed<Plan> {
         let len = plan.state_len();
         self.place(plan, len)
     }
 
-    /// A convolution of one tap.
+    /// Returns a convolution of one tap.
     pub(super) fn product(&self, conv: &Conv1d, mode: Mode) -> Result<pointwise::Plan> {
         let Shape { n_in, n_out, .. } = conv.shape();
         let (timeline, rounding) = (self.timeline, self.rounding);
@@ -126,7 +107,7 @@ impl Builder<'_> {
         layer.plan(self.device, self.budget)
     }
 
-    /// A convolution of each channel alone.
+    /// Returns a convolution of each channel alone.
     pub(super) fn depthwise(&mut self, conv: &Conv1d) -> Result<Placed<Plan>> {
         let Shape { n_in: n_channels, kernel: n_taps, .. } = conv.shape();
         let (weight, bias) = (conv.weight(), conv.bias().unwrap_or(&[]));
@@ -134,12 +115,12 @@ impl Builder<'_> {
         Ok(self.place_plan(layer.plan(self.device, self.budget)?))
     }
 
-    /// Attention, in models that have it.
+    /// Prepares attention, in models that have it.
     pub(super) fn attention(&mut self, weights: Option<&LocalMha>) -> Result<Option<LocalAttention>> {
         weights.map(|weights| LocalAttention::new(self, weights)).transpose()
     }
 
-    /// The three residual units of a block.
+    /// Returns the three residual units of a block.
     pub(super) fn units(&mut self, units: &[ResidualUnit]) -> Result<Vec<Placed<Plan>>> {
         let mut placed = Vec::new();
         for (unit, dilation) in units.iter().zip(DILATIONS) {
@@ -166,11 +147,11 @@ impl Builder<'_> {
 /// LocalMHA.
 #[derive(Debug)]
 pub(super) struct LocalAttention {
-    pub(super) norm: norm::Plan,
-    pub(super) to_qkv: pointwise::Plan,
-    pub(super) attend: Placed<attention::Plan>,
-    pub(super) to_out: pointwise::Plan,
-    pub(super) n_channels: usize,
+    norm: norm::Plan,
+    to_qkv: pointwise::Plan,
+    attend: Placed<attention::Plan>,
+    to_out: pointwise::Plan,
+    n_channels: usize,
 }
 
 impl LocalAttention {
@@ -187,9 +168,31 @@ impl LocalAttention {
         let attend = builder.place(attend, len);
         Ok(Self { norm, to_qkv, attend, to_out: builder.product(&weights.to_out, Mode::Add)?, n_channels: dim })
     }
+
+    /// Runs the norm, projections, attention and skip.
+    pub(super) fn run(&self, flow: &mut Flow<'_>, [qkv, skip]: [&mut Tensor; 2]) -> Result<()> {
+        let len = flow.n_columns() * self.n_channels;
+        flow.plain([len, len], |queue, step, x| self.norm.run(queue, step, x))?;
+        // The norm is in `now`, its input still in `next`.
+        let none = View::Host(&[]);
+        let activations =
+            Activations { x: flow.now.view::<f32>()?.first(len)?, y: qkv.view_mut::<f32>()?.first(3 * len)? };
+        self.to_qkv.run(flow.queue, flow.step, none, activations)?;
+        let pass = Pass {
+            qkv: qkv.view::<f32>()?.first(3 * len)?,
+            x: flow.next.view::<f32>()?.first(len)?,
+            mixed: flow.now.view_mut::<f32>()?.first(len)?,
+            skip: skip.view_mut::<f32>()?.first(len)?,
+        };
+        let floats = flow.arena.view_mut::<f32>()?;
+        let arena = Arena { floats, slot_len: flow.slot_len, offset: self.attend.offset };
+        self.attend.plan.run(flow.queue, flow.step, arena, pass)?;
+        let with = skip.view::<f32>()?.first(len)?;
+        flow.plain([len, len], |queue, step, x| self.to_out.run(queue, step, with, x))
+    }
 }
 
-/// The memory of [`LocalAttention`] over `work` latents of `dim` channels.
+/// Returns the memory of [`LocalAttention`] over `work` latents of `dim` channels.
 pub(super) fn attention_need(dim: usize, window: usize, work: Work) -> [Need; 4] {
     [
         need::norm(dim),
@@ -199,7 +202,7 @@ pub(super) fn attention_need(dim: usize, window: usize, work: Work) -> [Need; 4]
     ]
 }
 
-/// The size of each level: codes of a frame, and of the codebook.
+/// Returns the size of each level: codes of a frame, and of the codebook.
 pub(super) fn levels(config: &Config) -> Vec<[usize; 2]> {
     config.frame_codes().map(|n_codes| [n_codes, config.codebook_size]).collect()
 }
@@ -208,7 +211,7 @@ pub(super) fn unsupported(what: &str) -> Error {
     Error::unsupported(format!("engine: {what}")).with_hint("none was ever published; use the reference model")
 }
 
-/// The places of each level's codes in a frame.
+/// Returns the places of each level's codes in a frame.
 pub(super) fn places(config: &Config) -> Vec<Vec<usize>> {
     let order = slots(config);
     let of_level = |level| (0..order.len()).filter(|&place| order[place].level == level).collect();

@@ -6,8 +6,8 @@ use melisma_kernels::layer::step::Row;
 use melisma_kernels::{Budget, Queue};
 
 use super::batch::{Batch, Input};
-use super::chain::{Chain, Sizes};
-use super::need::Shape;
+use super::chain::Chain;
+use super::need::{Shape, Sizes};
 use super::options::{EngineOptions, check_streams};
 use super::ring::Ticket;
 use super::slots::{Slots, StreamId};
@@ -36,7 +36,7 @@ impl<C: Chain> Core<C> {
         Self::with_layers(Arc::new(layers), model.config(), (queue, budget), options.max_streams)
     }
 
-    /// Another engine with the same layers and its own streams.
+    /// Returns another engine with the same layers and its own streams.
     pub(super) fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
         Self::with_layers(Arc::clone(&self.batch.chain), &self.config, (queue, budget), max_streams)
     }
@@ -60,7 +60,8 @@ impl<C: Chain> Core<C> {
         })
     }
 
-    /// The most memory that an engine takes, or nothing where it has no kernels for the model.
+    /// Returns the most memory that an engine takes, or nothing where it has no kernels for the
+    /// model.
     pub(super) fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
         if C::supported(config).and_then(|()| config.check()).is_err() {
             return Needed::default();
@@ -70,12 +71,15 @@ impl<C: Chain> Core<C> {
     }
 
     pub(super) fn open(&mut self, stream: C::Stream) -> Result<StreamId> {
-        let stream = self.streams.open(stream)?;
-        self.batch.clear(stream.slot)?;
-        Ok(stream)
+        let id = self.streams.open(stream)?;
+        if let Err(error) = self.batch.clear(id.slot) {
+            self.streams.close(id)?;
+            return Err(error);
+        }
+        Ok(id)
     }
 
-    /// Frames that a step can take, all streams together.
+    /// Returns the number of frames that a step can take, all streams together.
     pub(super) fn max_frames(&self) -> usize {
         self.batch.capacity.n_frames
     }

@@ -1,12 +1,10 @@
 //! Activations on their way through the layers of a step.
 
-use melisma_kernels::layer::attention::Pass;
 use melisma_kernels::layer::plan::Plan;
 use melisma_kernels::layer::step::{Activations, Arena, Rows, Step};
-use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};
+use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, ViewMut};
 
-use super::batch::Capacity;
-use super::chain::{LocalAttention, Placed, Sizes};
+use super::need::{Capacity, Sizes};
 use crate::Result;
 
 /// What the kernels work on.
@@ -54,6 +52,13 @@ impl Buffers {
     }
 }
 
+/// A layer with state, and where its floats begin in a slot.
+#[derive(Debug)]
+pub(super) struct Placed<P> {
+    pub(super) plan: P,
+    pub(super) offset: usize,
+}
+
 /// Each layer reads `now` and writes `next`, then the two swap.
 pub(super) struct Flow<'a> {
     pub(super) queue: &'a Queue,
@@ -65,7 +70,7 @@ pub(super) struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// B · T.
+    /// Returns B · T.
     pub(super) fn n_columns(&self) -> usize {
         self.step.rows.len() * self.step.n_latents
     }
@@ -74,7 +79,7 @@ impl Flow<'_> {
         self.now.view_mut::<f32>()?.first(len)
     }
 
-    /// A layer without state.
+    /// Runs a layer without state.
     pub(super) fn plain(
         &mut self,
         [len_in, len_out]: [usize; 2],
@@ -87,7 +92,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// A layer that remembers rows of its input.
+    /// Runs a layer that remembers rows of its input.
     pub(super) fn stateful(&mut self, layer: &Placed<Plan>, [len_in, len_out]: [usize; 2]) -> Result<()> {
         let arena = Arena { floats: self.arena.view_mut::<f32>()?, slot_len: self.slot_len, offset: layer.offset };
         let x = self.now.view::<f32>()?.first(len_in)?;
@@ -95,27 +100,5 @@ impl Flow<'_> {
         layer.plan.run(self.queue, self.step, arena, Activations { x, y })?;
         std::mem::swap(&mut self.now, &mut self.next);
         Ok(())
-    }
-
-    /// Attention with its norm, projections and skip.
-    pub(super) fn attend(&mut self, local: &LocalAttention, [qkv, skip]: [&mut Tensor; 2]) -> Result<()> {
-        let len = self.n_columns() * local.n_channels;
-        self.plain([len, len], |queue, step, x| local.norm.run(queue, step, x))?;
-        // The norm is in `now`, its input still in `next`.
-        let none = View::Host(&[]);
-        let activations =
-            Activations { x: self.now.view::<f32>()?.first(len)?, y: qkv.view_mut::<f32>()?.first(3 * len)? };
-        local.to_qkv.run(self.queue, self.step, none, activations)?;
-        let pass = Pass {
-            qkv: qkv.view::<f32>()?.first(3 * len)?,
-            x: self.next.view::<f32>()?.first(len)?,
-            mixed: self.now.view_mut::<f32>()?.first(len)?,
-            skip: skip.view_mut::<f32>()?.first(len)?,
-        };
-        let floats = self.arena.view_mut::<f32>()?;
-        let arena = Arena { floats, slot_len: self.slot_len, offset: local.attend.offset };
-        local.attend.plan.run(self.queue, self.step, arena, pass)?;
-        let with = skip.view::<f32>()?.first(len)?;
-        self.plain([len, len], |queue, step, x| local.to_out.run(queue, step, with, x))
     }
 }

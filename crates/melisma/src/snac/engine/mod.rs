@@ -21,7 +21,7 @@ pub use options::EngineOptions;
 pub use ring::Ticket;
 pub use slots::StreamId;
 
-/// The engine, or `None` where it has no kernels for a model on the CPU, which the reference then runs.
+/// Returns the engine, or `None` where it has no kernels for a model on the CPU, which the reference then runs.
 pub(super) fn unless_reference<E>(queue: &Queue, make: impl FnOnce() -> Result<E>) -> Result<Option<E>> {
     match make() {
         Ok(engine) => Ok(Some(engine)),

@@ -18,12 +18,12 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// At most `max_streams` streams at one time, without rounding.
+    /// Allows `max_streams` streams at one time, without rounding.
     pub fn new(max_streams: usize) -> Self {
         Self { max_streams, rounding: Rounding::Off }
     }
 
-    /// How a GPU may round the factors of products.
+    /// Sets how a GPU may round the factors of products.
     #[must_use]
     pub fn with_rounding(mut self, rounding: Rounding) -> Self {
         self.rounding = rounding;
@@ -31,6 +31,8 @@ impl EngineOptions {
     }
 }
 
+/// Checks the number of streams of an engine.
+///
 /// # Errors
 /// `InvalidArgument` for more than [`MAX_STREAMS`] streams.
 pub(super) fn check_streams(max_streams: usize) -> Result<()> {

@@ -39,21 +39,21 @@ pub(super) struct Collected<'a, T> {
 }
 
 impl<'a, T> Collected<'a, T> {
-    /// Those of row `index`.
+    /// Returns those of row `index`.
     pub(super) fn of(&self, index: usize) -> &'a [T] {
         &self.elements[self.ranges[index].clone()]
     }
 }
 
 impl<T: Element> Ring<T> {
-    /// Buffers come from `buffer`.
+    /// Creates a ring whose buffers come from `buffer`.
     pub(super) fn new(buffer: impl Fn() -> Result<Buffer>) -> Result<Self> {
         let entry = |_| Ok(Entry { buffer: buffer()?, ranges: Vec::new() });
         let entries = (0..N_ENTRIES).map(entry).collect::<Result<_>>()?;
         Ok(Self { entries, n_steps: 0, element: PhantomData })
     }
 
-    /// The place of a new step: that of the oldest.
+    /// Returns the place of a new step: that of the oldest.
     pub(super) fn begin(&mut self) -> (Ticket, &mut Entry) {
         self.n_steps += 1;
         (Ticket(self.n_steps), &mut self.entries[(self.n_steps % N_ENTRIES as u64) as usize])

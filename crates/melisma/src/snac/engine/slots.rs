@@ -21,7 +21,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The next step of a stream that ends after `end` latents.
+    /// Returns the next step of a stream that ends after `end` latents.
     pub(super) fn row(self, slot: usize, end: i64) -> Row {
         Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, ..Row::default() }
     }
@@ -48,12 +48,12 @@ impl<S> Slots<S> {
         Self { streams, n_opened: 0, seen: vec![0; n_streams], n_checks: 0 }
     }
 
-    /// The slots without a stream.
+    /// Returns the slots without a stream.
     pub(super) fn free(&self) -> impl Iterator<Item = usize> {
         self.streams.iter().enumerate().filter(|(_, stream)| stream.is_none()).map(|(slot, _)| slot)
     }
 
-    /// A stream in the first free slot.
+    /// Returns a stream in the first free slot.
     pub(super) fn open(&mut self, stream: S) -> Result<StreamId> {
         let Some(slot) = self.free().next() else {
             let message = format!("engine: all {} streams are taken", self.streams.len());

@@ -28,7 +28,7 @@ pub struct LocalMha {
 pub struct Window(Plane);
 
 impl Window {
-    /// Values held.
+    /// Returns the number of values held.
     pub fn n_values(&self) -> usize {
         self.0.data().len()
     }
@@ -57,7 +57,7 @@ impl LocalMha {
         Ok(Self { window, norm_weight, norm_bias, to_qkv, to_out, rotation })
     }
 
-    /// The state before the first input.
+    /// Returns the state before the first input.
     pub fn start(&self) -> Window {
         Window(Plane::zeros(self.norm_weight.len(), 0))
     }
@@ -76,7 +76,7 @@ impl LocalMha {
         y
     }
 
-    /// One window, `[C, N]` with N at most the window's size.
+    /// Returns one window, `[C, N]` with N at most the window's size.
     fn attend(&self, x: &Plane) -> Plane {
         let n_channels = x.n_channels();
         let mut qkv = self.to_qkv.valid(&self.normalised(x));
@@ -101,7 +101,7 @@ impl LocalMha {
         y
     }
 
-    /// Layer norm over channels at each time step.
+    /// Computes the layer norm over channels at each time step.
     fn normalised(&self, x: &Plane) -> Plane {
         let n_channels = x.n_channels();
         let mut y = Plane::zeros(n_channels, x.len());

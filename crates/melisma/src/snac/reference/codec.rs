@@ -13,22 +13,22 @@ use crate::{Error, Result};
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
 
-/// The quantiser of `model`.
+/// Returns the quantiser of `model`.
 pub fn quantizer(model: &Model) -> &Quantizer {
     &model.quantizer
 }
 
-/// The decoder of `model`.
+/// Returns the decoder of `model`.
 pub fn decoder(model: &Model) -> &Decoder {
     &model.decoder
 }
 
-/// The encoder of `model`.
+/// Returns the encoder of `model`.
 pub fn encoder(model: &Model) -> &Encoder {
     &model.encoder
 }
 
-/// Codes to samples, `frame_len` for each frame. Codes must be of a model of this shape.
+/// Turns codes into samples, `frame_len` for each frame. Codes must be of a model of this shape.
 pub fn decode(model: &Model, codes: &Codes, noise: &Noise) -> Vec<f32> {
     let mut state = model.decoder.start();
     let mut samples = Vec::new();
@@ -41,14 +41,14 @@ pub fn decode(model: &Model, codes: &Codes, noise: &Noise) -> Vec<f32> {
     samples
 }
 
-/// Samples to latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
+/// Turns samples into latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
 pub fn latents(model: &Model, samples: &[f32]) -> Plane {
     let mut pieces = Vec::new();
     each_latents(model, samples, |piece| pieces.push(piece));
     Plane::join(model.config().latent_dim(), &pieces)
 }
 
-/// Samples to codes; the end is padded as for [`latents`].
+/// Turns samples into codes; the end is padded as for [`latents`].
 ///
 /// # Errors
 /// `InvalidArgument` when a sample is not finite.

@@ -25,7 +25,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// `kernel` taps of dilation 1 with as many outputs as inputs; every output sees every channel.
+    /// Returns `kernel` taps of dilation 1 with as many outputs as inputs; every output sees every
+    /// channel.
     pub fn same(n_in: usize, n_out: usize, kernel: usize) -> Self {
         Self { n_in, n_out, kernel, stride: 1, dilation: 1, padding: kernel / 2, groups: 1 }
     }
@@ -46,7 +47,7 @@ pub struct Conv1d {
 pub struct Halo(Plane);
 
 impl Halo {
-    /// Values held.
+    /// Returns the number of values held.
     pub fn n_values(&self) -> usize {
         self.0.data().len()
     }
@@ -59,28 +60,28 @@ impl Conv1d {
         Ok(Self { shape, weight, bias: Some(bias) })
     }
 
-    /// Without bias: one tap, every channel.
+    /// Creates a convolution without bias: one tap, every channel.
     pub(in crate::snac) fn pointwise(n_in: usize, weight: Vec<f32>) -> Self {
         let n_out = weight.len() / n_in;
         Self { shape: Shape::same(n_in, n_out, 1), weight, bias: None }
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Folded weights, `[n_out, n_in / groups, kernel]`.
+    /// Returns the folded weights, `[n_out, n_in / groups, kernel]`.
     pub fn weight(&self) -> &[f32] {
         &self.weight
     }
 
-    /// `[n_out]`, where it has one.
+    /// Returns the bias `[n_out]`, where it has one.
     pub fn bias(&self) -> Option<&[f32]> {
         self.bias.as_deref()
     }
 
-    /// The state before the first input.
+    /// Returns the state before the first input.
     pub fn start(&self) -> Halo {
         Halo(Plane::zeros(self.shape.n_in, self.shape.padding))
     }
@@ -96,7 +97,7 @@ impl Conv1d {
         y
     }
 
-    /// The outputs whose taps all lie inside `x`.
+    /// Returns the outputs whose taps all lie inside `x`.
     pub fn valid(&self, x: &Plane) -> Plane {
         let Shape { n_in, n_out, kernel, stride, dilation, groups, .. } = self.shape;
         let span = (kernel - 1) * dilation + 1;

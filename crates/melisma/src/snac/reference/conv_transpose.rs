@@ -29,7 +29,7 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Values held.
+    /// Returns the number of values held.
     pub fn n_values(&self) -> usize {
         self.previous.data().len()
     }
@@ -56,27 +56,27 @@ impl ConvTranspose1d {
         Ok(Self { n_in, n_out, stride, phases, bias })
     }
 
-    /// Input and output channels.
+    /// Returns the input and output channels.
     pub fn channels(&self) -> [usize; 2] {
         [self.n_in, self.n_out]
     }
 
-    /// The factor of the rate.
+    /// Returns the factor of the rate.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Folded weights, `[n_out, stride, n_in, 2]`.
+    /// Returns the folded weights, `[n_out, stride, n_in, 2]`.
     pub fn phases(&self) -> &[f32] {
         &self.phases
     }
 
-    /// `[n_out]`
+    /// Returns the bias, `[n_out]`.
     pub fn bias(&self) -> &[f32] {
         &self.bias
     }
 
-    /// The state before the first input.
+    /// Returns the state before the first input.
     pub fn start(&self) -> Overlap {
         Overlap { previous: Plane::zeros(self.n_in, 1), crop: self.stride.div_ceil(2) }
     }
@@ -98,7 +98,7 @@ impl ConvTranspose1d {
         y.slice(start, end.max(start))
     }
 
-    /// `[n_in, T + 1]` to `[n_out, T s]`; the first input is only a neighbour.
+    /// Turns `[n_in, T + 1]` into `[n_out, T s]`; the first input is only a neighbour.
     fn valid(&self, x: &Plane) -> Plane {
         let len = x.len() - 1;
         let mut y = Plane::zeros(self.n_out, len * self.stride);

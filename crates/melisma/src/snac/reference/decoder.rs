@@ -52,7 +52,7 @@ struct BlockState {
 }
 
 impl State {
-    /// Values held.
+    /// Returns the number of values held.
     pub fn n_values(&self) -> usize {
         let block =
             |block: &BlockState| block.upsample.n_values() + block.units.iter().map(Pending::n_values).sum::<usize>();
@@ -93,7 +93,7 @@ impl Decoder {
         Ok(Self { entry, project, attention, blocks, snake, exit })
     }
 
-    /// The state before the first latent.
+    /// Returns the state before the first latent.
     pub fn start(&self) -> State {
         State {
             entry: self.entry.start(),

@@ -67,7 +67,7 @@ impl Encoder {
         Ok(Self { entry, blocks, attention, exit })
     }
 
-    /// The state before the first sample.
+    /// Returns the state before the first sample.
     pub fn start(&self) -> State {
         let block = |block: &Block| (block.units.iter().map(ResidualUnit::start).collect(), block.downsample.start());
         State {

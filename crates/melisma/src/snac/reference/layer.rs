@@ -18,7 +18,7 @@ pub enum Flow {
     Last,
 }
 
-/// `y += Σ weights[i] · inputs[i]`, added in index order.
+/// Computes `y += Σ weights[i] · inputs[i]`, added in index order.
 pub(in crate::snac) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
     let n = y.len();
     let (fours, rest) = weights.as_chunks::<4>();
@@ -50,7 +50,7 @@ impl Snake {
         Ok(Self { alpha, inverse })
     }
 
-    /// In place on `[C, T]`.
+    /// Applies it in place on `[C, T]`.
     pub fn apply(&self, x: &mut Plane) {
         for (channel, (alpha, inverse)) in self.alpha.iter().zip(&self.inverse).enumerate() {
             for x in x.row_mut(channel) {

@@ -10,58 +10,59 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Zeros, `[n_channels, len]`.
+    /// Creates zeros, `[n_channels, len]`.
     pub fn zeros(n_channels: usize, len: usize) -> Self {
         Self { n_channels, len, data: vec![0.0; n_channels * len] }
     }
 
-    /// The rows in `data`, one after the other; `data.len()` must be a multiple of `n_channels`.
+    /// Returns the rows in `data`, one after the other; `data.len()` must be a multiple of
+    /// `n_channels`.
     pub fn new(n_channels: usize, data: Vec<f32>) -> Self {
         assert!(data.len().is_multiple_of(n_channels), "{} values for {n_channels} rows", data.len());
         Self { n_channels, len: data.len() / n_channels, data }
     }
 
-    /// C.
+    /// Returns C.
     pub fn n_channels(&self) -> usize {
         self.n_channels
     }
 
-    /// T.
+    /// Returns T.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether T is 0.
+    /// Returns whether T is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All values, row after row.
+    /// Returns all values, row after row.
     pub fn data(&self) -> &[f32] {
         &self.data
     }
 
-    /// All values, row after row.
+    /// Returns all values, row after row.
     pub fn into_data(self) -> Vec<f32> {
         self.data
     }
 
-    /// All values, row after row.
+    /// Returns all values, row after row.
     pub fn data_mut(&mut self) -> &mut [f32] {
         &mut self.data
     }
 
-    /// One channel, `[T]`.
+    /// Returns one channel, `[T]`.
     pub fn row(&self, channel: usize) -> &[f32] {
         &self.data[channel * self.len..(channel + 1) * self.len]
     }
 
-    /// One channel, `[T]`.
+    /// Returns one channel, `[T]`.
     pub fn row_mut(&mut self, channel: usize) -> &mut [f32] {
         &mut self.data[channel * self.len..(channel + 1) * self.len]
     }
 
-    /// A copy of the time steps `start..end`.
+    /// Returns a copy of the time steps `start..end`.
     pub fn slice(&self, start: usize, end: usize) -> Self {
         let mut data = Vec::with_capacity(self.n_channels * (end - start));
         for channel in 0..self.n_channels {
@@ -70,12 +71,12 @@ impl Plane {
         Self::new(self.n_channels, data)
     }
 
-    /// This, then `next`, in time.
+    /// Returns this, then `next`, in time.
     pub fn then(&self, next: &Self) -> Self {
         Self::join(self.n_channels, &[self, next])
     }
 
-    /// Pieces one after the other in time.
+    /// Returns pieces one after the other in time.
     pub fn join(n_channels: usize, pieces: &[impl std::borrow::Borrow<Self>]) -> Self {
         let mut data = Vec::with_capacity(pieces.iter().map(|piece| piece.borrow().data.len()).sum());
         for channel in 0..n_channels {

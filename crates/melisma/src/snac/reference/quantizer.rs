@@ -36,7 +36,7 @@ impl Choice {
     /// swap them.
     pub const TIE: f32 = 1e-5;
 
-    /// Whether the two nearest codes tie.
+    /// Returns whether the two nearest codes tie.
     pub fn is_tie(self) -> bool {
         2.0 * self.margin < Self::TIE * self.next_distance
     }
@@ -74,8 +74,8 @@ impl Quantizer {
         Ok(Self { levels, latent_dim })
     }
 
-    /// Codes, one list for each level, to latents `[C, T]`. Codes must lie inside the codebooks, and each level must
-    /// have T / stride of them.
+    /// Turns codes, one list for each level, into latents `[C, T]`. Codes must lie inside the codebooks, and each
+    /// level must have T / stride of them.
     pub fn decode(&self, codes: &[Vec<i32>]) -> Plane {
         let len = self.levels.first().zip(codes.first()).map_or(0, |(level, codes)| level.stride * codes.len());
         let mut sum = Plane::zeros(self.latent_dim, len);
@@ -85,7 +85,7 @@ impl Quantizer {
         sum
     }
 
-    /// Latents `[C, T]` to codes; T must be a multiple of every stride.
+    /// Encodes latents `[C, T]` to codes; T must be a multiple of every stride.
     pub fn encode(&self, latents: &Plane) -> Vec<Vec<Choice>> {
         let _span = tracing::info_span!("quantizer", latents = latents.len()).entered();
         let mut residual = latents.clone();
@@ -98,7 +98,7 @@ impl Quantizer {
         self.levels.iter().map(encode).collect()
     }
 
-    /// The choices of level `given.len()` for latents `[C, T]` whose coarser levels have the codes `given`.
+    /// Returns the choices of level `given.len()` for latents `[C, T]` whose coarser levels have the codes `given`.
     pub fn encode_after(&self, latents: &Plane, given: &[Vec<i32>]) -> Vec<Choice> {
         let mut residual = latents.clone();
         for (level, codes) in self.levels.iter().zip(given) {
@@ -135,7 +135,7 @@ impl Level {
         (0..projected.len()).map(nearest).collect()
     }
 
-    /// The code of largest cosine; the first of equals.
+    /// Returns the code of largest cosine; the first of equals.
     fn nearest(&self, vector: &[f32]) -> Choice {
         let direction: Vec<f32> = normalised(vector).collect();
         let (mut best, mut second, mut code, mut next) = (f32::NEG_INFINITY, f32::NEG_INFINITY, 0, 0);

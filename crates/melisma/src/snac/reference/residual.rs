@@ -23,7 +23,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Values held.
+    /// Returns the number of values held.
     pub fn n_values(&self) -> usize {
         self.halo.n_values() + self.skip.data().len()
     }
@@ -53,7 +53,7 @@ impl ResidualUnit {
         DILATIONS.into_iter().enumerate().map(load).collect()
     }
 
-    /// The state before the first input.
+    /// Returns the state before the first input.
     pub fn start(&self) -> Pending {
         Pending { halo: self.wide.start(), skip: Plane::zeros(self.wide.shape().n_in, 0) }
     }

@@ -42,7 +42,7 @@ impl Seam {
     }
 }
 
-/// Windowed decoding of `codes`: the sound of the frames 1 to n - 3 only. Every window has its own noise.
+/// Decodes `codes` in windows: the sound of the frames 1 to n - 3 only. Every window has its own noise.
 ///
 /// # Errors
 /// `InvalidArgument` for [`Noise::Given`], and for codes of another model.
@@ -62,7 +62,7 @@ pub fn windowed(model: &Model, codes: &Codes, noise: &Noise) -> Result<Vec<f32>>
     Ok(samples)
 }
 
-/// The part of a whole clip that [`windowed`] decoding plays.
+/// Returns the part of a whole clip that [`windowed`] decoding plays.
 pub fn windowed_part<'a>(model: &Model, whole: &'a [f32]) -> &'a [f32] {
     let frame_len = model.config().frame_len();
     let end = whole.len().saturating_sub((WINDOW_FRAMES - 2) * frame_len);

@@ -26,17 +26,17 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream at its start.
+    /// Creates a stream at its start.
     pub fn new(model: Arc<Model>, noise: Noise) -> Self {
         Self { state: model.decoder.start(), model, noise, progress: Progress::default() }
     }
 
-    /// Where it stands.
+    /// Returns where it stands.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Bytes of state.
+    /// Returns the bytes of state.
     pub fn state_bytes(&self) -> usize {
         4 * self.state.n_values()
     }
@@ -63,8 +63,8 @@ impl Stream {
         self.advance(&end, Flow::Last)
     }
 
-    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
-    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
+    /// Returns the newest samples as they would be if the stream ended here, without touching its state; only before
+    /// anything was handed out, and nothing afterwards. They are not handed out again when they become final.
     pub fn peek(&mut self) -> Vec<f32> {
         if self.progress.emitted > 0 {
             return Vec::new();

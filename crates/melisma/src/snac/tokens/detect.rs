@@ -57,7 +57,8 @@ pub fn at_end(seen: &[u8]) -> Detected {
     }
 }
 
-/// npy begins with a magic, safetensors with a little-endian length whose upper bytes are zero, and a brace.
+/// Returns whether it is npy, which begins with a magic, or safetensors, which begins with a
+/// little-endian length whose upper bytes are zero, and a brace.
 fn is_binary(seen: &[u8]) -> bool {
     seen.starts_with(crate::format::npy::MAGIC) || (seen.get(5..9) == Some(b"\0\0\0{"))
 }

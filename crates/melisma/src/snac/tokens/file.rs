@@ -80,7 +80,7 @@ fn tensors(bytes: &[u8], config: &Config) -> Result<List> {
     Ok(List { stamp: file.metadata.get("model").cloned(), codes: Layout::Levels(levels) })
 }
 
-/// Shape `[frames, slots]` or `[frames · slots]`.
+/// Reads shape `[frames, slots]` or `[frames · slots]`.
 fn npy(bytes: &[u8], n_slots: usize) -> Result<Vec<i64>> {
     let codes = npy::decode(bytes)?;
     match codes.shape() {

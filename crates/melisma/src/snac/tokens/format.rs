@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format called `name` on the command line.
+    /// Returns the format called `name` on the command line.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "auto" => Some(Self::Auto),

@@ -19,7 +19,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// All tokens.
+    /// Returns all tokens.
     pub fn seen(&self) -> u64 {
         self.accepted + self.rejected
     }
@@ -43,7 +43,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// For frames of `n_slots`.
+    /// Creates an empty ledger for frames of `n_slots`.
     pub fn new(n_slots: usize) -> Self {
         let frame = vec![None; n_slots];
         Self { frame, expected: 0, n_held: 0, suspect: None, previous: None, ledger: Ledger::default() }

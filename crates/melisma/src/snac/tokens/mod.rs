@@ -28,6 +28,7 @@ mod scan;
 mod write;
 
 pub use format::Format;
+pub(crate) use ledger::Assembler;
 pub use ledger::Ledger;
 pub use write::{Text, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 
@@ -36,7 +37,6 @@ use super::config::Config;
 use super::model::Model;
 use crate::{Error, Result};
 use detect::{Detected, detect};
-use ledger::Assembler;
 use scan::{Scanner, Token};
 
 /// Numbers below 10 are control tokens.
@@ -74,7 +74,7 @@ enum Input {
 }
 
 impl Reader {
-    /// A reader of `format` for a model's frames.
+    /// Creates a reader of `format` for a model's frames.
     ///
     /// # Errors
     /// `Unsupported` for orpheus and ids when the model's frames do not have their seven slots.
@@ -92,12 +92,12 @@ impl Reader {
         Ok(Self { config: config.clone(), input, assembler, stamp: None })
     }
 
-    /// The account of the tokens read so far.
+    /// Returns the account of the tokens read so far.
     pub fn ledger(&self) -> Ledger {
         self.assembler.ledger()
     }
 
-    /// The hash of the model that made the tokens, where they say so.
+    /// Returns the hash of the model that made the tokens, where they say so.
     pub fn stamp(&self) -> Option<&str> {
         self.stamp.as_deref()
     }
@@ -117,7 +117,13 @@ impl Reader {
         }
     }
 
-    /// The format as given or found; `Auto` while it is not known yet.
+    /// Returns whether tokens without a stamp go to the built-in model: they are probably of another codec, and sound
+    /// like noise.
+    pub fn is_doubtful(&self, model: &Model) -> bool {
+        model.is_builtin() && self.stamp.is_none() && self.ledger().frames > 0
+    }
+
+    /// Returns the format as given or found; `Auto` while it is not known yet.
     pub fn format(&self) -> Format {
         match &self.input {
             Input::Undecided(_) => Format::Auto,
@@ -243,14 +249,16 @@ fn valid(config: &Config, code: i64) -> Option<i32> {
 /// # Errors
 /// `Unsupported` for other strides than 4, 2, 1.
 pub fn check_orpheus(config: &Config) -> Result<()> {
-    if config.vq_strides == [4, 2, 1] {
+    check_orpheus_strides(&config.vq_strides)
+}
+
+/// Works like [`check_orpheus`].
+pub(crate) fn check_orpheus_strides(strides: &[usize]) -> Result<()> {
+    if strides == [4, 2, 1] {
         return Ok(());
     }
-    Err(Error::unsupported(format!(
-        "orpheus tokens for a model with strides {:?}; they need [4, 2, 1]",
-        config.vq_strides
-    ))
-    .with_hint("give the codes as JSON, .npy or .safetensors"))
+    Err(Error::unsupported(format!("orpheus tokens for a model with strides {strides:?}; they need [4, 2, 1]"))
+        .with_hint("give the codes as JSON, .npy or .safetensors"))
 }
 
 #[cfg(test)]

@@ -44,12 +44,12 @@ enum State {
 }
 
 impl Scanner {
-    /// For `<custom_token_N>` anywhere.
+    /// Scans for `<custom_token_N>` anywhere.
     pub fn tags() -> Self {
         Self { kind: Kind::Tags, held: Vec::with_capacity(MAX_LEN), state: State::Outside }
     }
 
-    /// For integers.
+    /// Scans for integers.
     pub fn words() -> Self {
         Self { kind: Kind::Words, ..Self::tags() }
     }
@@ -127,12 +127,13 @@ impl Scanner {
     }
 }
 
-/// What may stand between ids.
+/// Returns whether `byte` may stand between ids.
 pub fn is_separator(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'[' | b']')
 }
 
-/// A decimal integer with an optional minus, saturated to what all later arithmetic can bear.
+/// Returns a decimal integer with an optional minus, saturated to what all later arithmetic can
+/// bear.
 pub fn integer(word: &[u8]) -> Option<i64> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

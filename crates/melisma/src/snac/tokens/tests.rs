@@ -320,3 +320,28 @@ fn a_long_first_piece_is_read_to_its_end() {
     let mut reader = Reader::new(Format::Auto, &Config::snac_24khz()).unwrap();
     assert_eq!(reader.push(frame.repeat(1000).as_bytes()).unwrap().n_frames(), 1000);
 }
+
+#[test]
+#[cfg(feature = "builtin")]
+fn the_built_in_model_doubts_what_does_not_name_its_model() {
+    let model = Model::mini24().unwrap();
+    let codes = Codes::from_frames(model.config(), &[1, 2, 3, 4, 5, 6, 7]).unwrap();
+    let is_doubtful = |bytes: &[u8], model: &Model| {
+        let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
+        reader.push(bytes).unwrap();
+        reader.finish().unwrap();
+        reader.is_doubtful(model)
+    };
+    let list = b"[[1], [2, 5], [3, 4, 6, 7]]";
+    let bare = [frame([1, 2, 3, 4, 5, 6, 7]).into_bytes(), to_ids(&model, &codes).unwrap().into_bytes()];
+    for bytes in bare.iter().map(Vec::as_slice).chain([&list[..], &to_npy(&model, &codes)]) {
+        assert!(is_doubtful(bytes, &model), "{}", String::from_utf8_lossy(bytes));
+    }
+    for bytes in
+        [to_orpheus(&model, &codes).unwrap(), to_json(&model, &codes), "no tokens".into(), "[[], [], []]".into()]
+    {
+        assert!(!is_doubtful(bytes.as_bytes(), &model), "{bytes}");
+    }
+    let other = Model::random(Config { encoder_dim: 2, decoder_dim: 16, ..config() }, 0).unwrap();
+    assert!(!is_doubtful(list, &other), "a codec that was named");
+}

@@ -18,7 +18,7 @@ pub enum Text {
 }
 
 impl Text {
-    /// The text before the first frame.
+    /// Returns the text before the first frame.
     ///
     /// # Errors
     /// `Unsupported` when the model's frames do not have the seven slots of Orpheus.
@@ -30,7 +30,7 @@ impl Text {
         })
     }
 
-    /// The text of some frames of a model that [`Text::start`] accepts.
+    /// Returns the text of some frames of a model that [`Text::start`] accepts.
     pub fn lines<'a>(self, frames: impl Into<Frames<'a>>) -> String {
         let mut text = String::new();
         for frame in frames.into().chunks(1) {
@@ -47,40 +47,40 @@ impl Text {
         text
     }
 
-    fn whole(self, model: &Model, codes: &Codes) -> Result<String> {
+    fn write(self, model: &Model, codes: &Codes) -> Result<String> {
         Ok(self.start(model)? + &self.lines(codes))
     }
 }
 
-/// [`Text::Orpheus`] of a whole clip.
+/// Returns [`Text::Orpheus`] of a whole clip.
 ///
 /// # Errors
 /// Those of [`Text::start`].
 pub fn to_orpheus(model: &Model, codes: &Codes) -> Result<String> {
-    Text::Orpheus.whole(model, codes)
+    Text::Orpheus.write(model, codes)
 }
 
-/// [`Text::Ids`] of a whole clip.
+/// Returns [`Text::Ids`] of a whole clip.
 ///
 /// # Errors
 /// Those of [`Text::start`].
 pub fn to_ids(model: &Model, codes: &Codes) -> Result<String> {
-    Text::Ids.whole(model, codes)
+    Text::Ids.write(model, codes)
 }
 
-/// `{"codes": [[level 0 codes], [level 1 codes], …], "model": "HASH"}`.
+/// Returns `{"codes": [[level 0 codes], [level 1 codes], …], "model": "HASH"}`.
 pub fn to_json(model: &Model, codes: &Codes) -> String {
     format!("{}\n", serde_json::json!({ "model": model.hash(), "codes": codes.levels() }))
 }
 
-/// 32-bit integers, `[frames, slots]`, in the order of language models.
+/// Returns 32-bit integers, `[frames, slots]`, in the order of language models.
 pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
     let mut out = npy::header(npy::descr(DType::I32), &[codes.n_frames(), model.config().n_slots()]);
     out.extend(codes.frames().as_slice().iter().flat_map(|code| code.to_le_bytes()));
     out
 }
 
-/// 32-bit integers `codes.0`, `codes.1`, …, with the model's hash as metadata.
+/// Returns 32-bit integers `codes.0`, `codes.1`, …, with the model's hash as metadata.
 ///
 /// # Errors
 /// Those of [`safetensors::encode`].

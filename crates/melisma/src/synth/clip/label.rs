@@ -53,7 +53,7 @@ pub(super) fn write(path: &Path, label: &Value, existing: Existing) -> Result<()
     }
 }
 
-/// The hash of the whole `file`, called `name` in errors.
+/// Returns the hash of the whole `file`, called `name` in errors.
 pub(super) fn hash(file: File, name: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut reader = file;

@@ -46,15 +46,15 @@ impl Total {
 }
 
 impl Clips {
-    /// Bytes of the clips that wait, and of each clip that is being finished. Clips differ: few have
-    /// more than twice as many notes as the first, and labels are text.
+    /// Returns the bytes of the clips that wait, and of each clip that is being finished. Clips
+    /// differ: few have more than twice as many notes as the first, and labels are text.
     pub fn bytes(&self, first: &Clip) -> [u64; 2] {
         let waiting = LABELLED * first.score.bytes();
         [waiting * u64::from(BATCH), self.setup(1.0).bytes(&first.score) + waiting + FILE_BYTES]
     }
 
-    /// The clips of shard `index` of `n`, among `count`. Shards are contiguous; those beyond the last
-    /// are empty.
+    /// Returns the clips of shard `index` of `n`, among `count`. Shards are contiguous; those beyond the last are
+    /// empty.
     pub fn shard(count: u32, (index, n): (usize, usize)) -> Range<u32> {
         let n = n.max(1);
         let bound = |i: usize| (u128::from(count) * i.min(n) as u128 / n as u128) as u32;

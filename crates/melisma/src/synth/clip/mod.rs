@@ -69,7 +69,7 @@ struct Rendered {
 }
 
 impl Clips {
-    /// Clips of `seconds` in `folder`, from seed 0 on, at 48 kHz and their own level. Existing clips stay.
+    /// Plans clips of `seconds` in `folder`, from seed 0 on, at 48 kHz and their own level. Existing clips stay.
     pub fn new(style: Style, seconds: f64, folder: impl Into<PathBuf>) -> Self {
         Self {
             style,
@@ -84,15 +84,15 @@ impl Clips {
     }
 
     setters! {
-        /// The seed of the first clip.
+        /// Sets the seed of the first clip.
         pub fn with_first_seed(first_seed: u64);
-        /// Samples per second.
+        /// Sets the samples per second.
         pub fn with_sample_rate(sample_rate: u32);
-        /// The samples in the files.
+        /// Sets the samples in the files.
         pub fn with_format(format: SampleFormat);
-        /// The loudness in LUFS.
+        /// Sets the loudness in LUFS.
         pub fn with_loudness(loudness: impl Into<Option<f64>>);
-        /// Whether existing clips may be replaced.
+        /// Sets whether existing clips may be replaced.
         pub fn with_existing(existing: Existing);
     }
 
@@ -107,12 +107,12 @@ impl Clips {
         Ok(Clip { index, seed, style, score, recording: None })
     }
 
-    /// The part of a clip's score that is recorded.
+    /// Returns the part of a clip's score that is recorded.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
         self.setup(1.0).take(score)
     }
 
-    /// How a clip is played at a gain.
+    /// Returns how a clip is played at a gain.
     pub fn setup(&self, gain: f32) -> Setup {
         let bus = BusConfig::new(self.sample_rate).with_level(gain);
         let length = Length::Samples((self.seconds * f64::from(self.sample_rate)).round().max(1.0) as u64);
@@ -123,7 +123,7 @@ impl Clips {
         self.folder.join(format!("clip_{:06}.wav", clip.index))
     }
 
-    /// The label of a clip before it is rendered.
+    /// Returns the label of a clip before it is rendered.
     fn label(&self, clip: &Clip) -> Result<Value> {
         let Clip { seed, style, score, .. } = clip;
         let notes =
@@ -136,8 +136,8 @@ impl Clips {
         }))
     }
 
-    /// Whether an earlier run made the clip, according to its label and the hash in it. A different
-    /// file with that name is an error.
+    /// Returns whether an earlier run made the clip, according to its label and the hash in it. A
+    /// different file with that name is an error.
     fn is_there(&self, clip: &Clip) -> Result<bool> {
         let audio = self.audio(clip);
         if self.existing == Existing::Replace || !audio.exists() {

@@ -38,7 +38,7 @@ impl Harmony {
         Self { mode, tonic, colours, degree: None, voices: [57, 60, 64, 67] }
     }
 
-    /// The next chord; the first is on the tonic.
+    /// Returns the next chord; the first is on the tonic.
     pub(super) fn next(&mut self, random: &mut Random) -> Chord {
         let degree = match self.degree {
             None => 0,
@@ -55,8 +55,9 @@ impl Harmony {
     }
 }
 
-/// The keys for `classes` that are nearest to `last`, all different, within the range of the pads. Every placement of the
-/// four classes is tried: the smallest sum of movements wins, and seconds in the lower half add to it.
+/// Returns the keys for `classes` that are nearest to `last`, all different, within the range of the pads. Every
+/// placement of the four classes is tried: the smallest sum of movements wins, and seconds in the lower half add to
+/// it.
 fn lead(last: [u8; 4], classes: [u8; 4]) -> [u8; 4] {
     let mut best = (u32::MAX, last);
     for octaves in 0..16u8 {
@@ -76,7 +77,7 @@ fn lead(last: [u8; 4], classes: [u8; 4]) -> [u8; 4] {
     best.1
 }
 
-/// The lowest key of `class` that is not below `low`.
+/// Returns the lowest key of `class` that is not below `low`.
 pub(super) fn above(low: u8, class: u8) -> u8 {
     low + (class + 12 - low % 12) % 12
 }

@@ -35,8 +35,8 @@ impl Melody {
         self.contour = random.pick(&[Contour::Arch, Contour::Valley, Contour::Wave]);
     }
 
-    /// The next key, `place` thousandths into the phrase. The class is drawn first, then a key of this class near the last
-    /// key and the contour.
+    /// Returns the next key, `place` thousandths into the phrase. The class is drawn first, then a key of this class
+    /// near the last key and the contour.
     pub(super) fn next(&mut self, random: &mut Random, chord: &Chord, place: u32) -> u8 {
         let class = random.weighted(&CLASSES);
         let height = i32::from(RANGE[0]) + i32::from(RANGE[1] - RANGE[0]) * self.contour.height(place) / 1000;
@@ -62,7 +62,7 @@ impl Melody {
         self.last
     }
 
-    /// The place of `key` in [`CLASSES`].
+    /// Returns the place of `key` in [`CLASSES`].
     pub(super) fn class(&self, chord: &Chord, key: u8) -> usize {
         let above_tonic = (key + 12 - self.tonic) % 12;
         if chord.classes.contains(&(key % 12)) {
@@ -76,7 +76,7 @@ impl Melody {
 }
 
 impl Contour {
-    /// 0 to 1000, at `place` thousandths: parabolas, for which integers are enough.
+    /// Returns 0 to 1000, at `place` thousandths: parabolas, for which integers are enough.
     fn height(self, place: u32) -> i32 {
         let place = place.min(1000) as i32;
         let arch = |x: i32| 4 * x * (1000 - x) / 1000;

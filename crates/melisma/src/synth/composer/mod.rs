@@ -16,8 +16,10 @@ mod harmony;
 mod melody;
 mod mode;
 mod preset;
+mod preset_file;
 mod random;
 mod rhythm;
+mod variation;
 
 use harmony::{Chord, Harmony, above};
 use melody::Melody;
@@ -25,6 +27,7 @@ pub use mode::Mode;
 pub use preset::{STYLES, Style};
 use random::Random;
 use rhythm::BAR;
+pub use variation::Variation;
 
 use super::instrument::Instrument;
 use super::midi::DIVISION;
@@ -36,7 +39,8 @@ const PHRASE: u32 = 8;
 /// Ticks of a sixteenth.
 const STEP: u64 = DIVISION as u64 / 4;
 
-/// The seed of a text: the number itself where it has at most 64 bits, else a hash of the text.
+/// Returns the seed of a text: the number itself where it has at most 64 bits, else a hash of the
+/// text.
 pub fn seed(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| {
         let hash = blake3::hash(text.as_bytes());
@@ -44,7 +48,7 @@ pub fn seed(text: &str) -> u64 {
     })
 }
 
-/// A piece of `seconds` in `style`.
+/// Returns a piece of `seconds` in `style`.
 ///
 /// # Errors
 /// Those of [`Style::check`], or `seconds` is not between 0 and a day.
@@ -113,8 +117,8 @@ struct Played {
 }
 
 impl Composer {
-    /// A composer before its first phrase. Figures of the style that are out of their ranges count as
-    /// the nearest that are not.
+    /// Creates a composer before its first phrase. Figures of the style that are out of their ranges count as the
+    /// nearest that are not.
     pub fn new(style: Style, seed: u64) -> Self {
         let style = style.clamped();
         let harmony = Harmony::new(style.mode, style.tonic, style.colours);
@@ -122,7 +126,7 @@ impl Composer {
         Self { style, seed, harmony, melody, n_phrases: 0 }
     }
 
-    /// Where the next phrase begins.
+    /// Returns where the next phrase begins.
     pub fn seconds(&self) -> f64 {
         seconds(&self.style, self.ticks())
     }
@@ -135,7 +139,8 @@ impl Composer {
         Random::new(self.seed, self.n_phrases, part as u64)
     }
 
-    /// The notes of the next phrase, part by part; times count from the beginning of the piece.
+    /// Returns the notes of the next phrase, part by part; times count from the beginning of the
+    /// piece.
     pub fn phrase(&mut self) -> Vec<Note> {
         let style = self.style.clone();
         let mut phrase = Phrase { style: &style, begin: self.ticks(), notes: Vec::new() };
@@ -255,7 +260,7 @@ impl Phrase<'_> {
         self.play(Played { part: Part::Drums, instrument, start, len: STEP, key, velocity, place });
     }
 
-    /// Over the last half of the phrase, into the next one.
+    /// Adds a swell over the last half of the phrase, into the next one.
     fn swell(&mut self, chords: &[Chord], random: &mut Random) {
         if random.chance(self.style.swell) {
             let half = u64::from(PHRASE * BAR / 2) * STEP;
@@ -271,7 +276,7 @@ impl Phrase<'_> {
     }
 }
 
-/// The time of `ticks`, as a MIDI file at this tempo has it.
+/// Returns the time of `ticks`, as a MIDI file at this tempo has it.
 fn seconds(style: &Style, ticks: u64) -> f64 {
     (u128::from(ticks) * u128::from(style.beat_us)) as f64 / (1e6 * f64::from(DIVISION))
 }

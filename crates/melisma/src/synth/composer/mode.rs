@@ -1,9 +1,9 @@
 //! Scales and the chords on their degrees.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A seven-note scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Mode {
@@ -31,7 +31,7 @@ impl Mode {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Aeolian, Self::Dorian, Self::Lydian, Self::Phrygian];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aeolian => "aeolian",
@@ -41,7 +41,7 @@ impl Mode {
         }
     }
 
-    /// Semitones above the tonic.
+    /// Returns the semitones above the tonic.
     pub fn scale(self) -> [u8; 7] {
         match self {
             Self::Aeolian => [0, 2, 3, 5, 7, 8, 10],
@@ -51,8 +51,8 @@ impl Mode {
         }
     }
 
-    /// How often degree `to` follows degree `from`, in percent: `[from][to]`. Degrees with a diminished triad do not appear, and a
-    /// chord does not follow itself.
+    /// Returns how often degree `to` follows degree `from`, in percent: `[from][to]`. Degrees with a diminished triad
+    /// do not appear, and a chord does not follow itself.
     pub fn transitions(self) -> [[u32; 7]; 7] {
         match self {
             // i ii° III iv v VI VII
@@ -98,7 +98,7 @@ impl Mode {
         }
     }
 
-    /// Semitones of step `step` of the scale above the tonic; steps go on beyond the octave.
+    /// Returns the semitones of step `step` of the scale above the tonic; steps go on beyond the octave.
     pub(super) fn semitones(self, step: usize) -> u8 {
         self.scale()[step % 7] + 12 * (step / 7) as u8
     }
@@ -107,7 +107,8 @@ impl Mode {
 impl Colour {
     pub(super) const ALL: [Self; 5] = [Self::Triad, Self::Seventh, Self::Ninth, Self::Second, Self::Fourth];
 
-    /// Steps above the chord's root, the root first; four, so that all chords have as many voices.
+    /// Returns steps above the chord's root, the root first; four, so that all chords have as many
+    /// voices.
     pub(super) fn steps(self) -> [usize; 4] {
         match self {
             Self::Triad => [0, 2, 4, 7],

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 #[non_exhaustive]
 pub struct Style {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is good for.
     pub about: Cow<'static, str>,
     /// The scale.
@@ -47,7 +47,7 @@ pub struct Style {
 /// All styles.
 pub const STYLES: [Style; 4] = [
     Style {
-        name: "focus",
+        name: Cow::Borrowed("focus"),
         about: Cow::Borrowed("D dorian, 72 beats a minute: a calm pulse"),
         mode: Mode::Dorian,
         tonic: 2,
@@ -63,7 +63,7 @@ pub const STYLES: [Style; 4] = [
         controls: controls([0.8, 1.0, 0.4, 0.25, 0.2]),
     },
     Style {
-        name: "meditation",
+        name: Cow::Borrowed("meditation"),
         about: Cow::Borrowed("C aeolian, 54 beats a minute: long chords and few notes"),
         mode: Mode::Aeolian,
         tonic: 0,
@@ -79,7 +79,7 @@ pub const STYLES: [Style; 4] = [
         controls: controls([0.8, 0.7, 0.6, 0.4, 0.15]),
     },
     Style {
-        name: "sleep",
+        name: Cow::Borrowed("sleep"),
         about: Cow::Borrowed("E phrygian, 48 beats a minute: dark and still"),
         mode: Mode::Phrygian,
         tonic: 4,
@@ -95,7 +95,7 @@ pub const STYLES: [Style; 4] = [
         controls: controls([0.7, 0.4, 0.8, 0.5, 0.1]),
     },
     Style {
-        name: "bright",
+        name: Cow::Borrowed("bright"),
         about: Cow::Borrowed("G lydian, 92 beats a minute: open and moving"),
         mode: Mode::Lydian,
         tonic: 7,
@@ -113,18 +113,18 @@ pub const STYLES: [Style; 4] = [
 ];
 
 impl Style {
-    /// The style called `name`.
+    /// Returns the style called `name`.
     ///
     /// # Errors
     /// No style has this name.
     pub fn named(name: &str) -> Result<Self> {
         STYLES.into_iter().find(|style| style.name == name).ok_or_else(|| {
-            let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
-            Error::invalid(format!("unknown preset `{name}`")).with_hint(format!("use {}", names.join(", ")))
+            let names = STYLES.map(|style| style.name).join(", ");
+            Error::invalid(format!("unknown preset `{name:.64}`")).with_hint(format!("use {names}"))
         })
     }
 
-    /// Whether it can be composed in.
+    /// Checks that it can be composed in.
     ///
     /// # Errors
     /// The message names the first figure that is out of its range.
@@ -145,13 +145,19 @@ impl Style {
                 return Err(Error::invalid(format!("style: {name} is {given}; the nearest that works is {allowed}")));
             }
         }
+        for (parameter, value) in self.controls {
+            let [least, most] = parameter.range();
+            if !(least..=most).contains(&value) {
+                return Err(Error::invalid(format!("style: {} is {value}; {least} to {most}", parameter.name())));
+            }
+        }
         match self.colours.iter().position(|colour| *colour > MOST_COLOUR) {
             Some(at) => Err(Error::invalid(format!("style: colour {at} is {}; 0 to {MOST_COLOUR}", self.colours[at]))),
             None => Ok(()),
         }
     }
 
-    /// Every figure within its range.
+    /// Returns every figure within its range.
     pub(super) fn clamped(self) -> Self {
         let share = |percent: u32| percent.min(100);
         Self {
@@ -169,7 +175,7 @@ impl Style {
         }
     }
 
-    /// This style in another key, tempo, density and sound, by `seed`: for sets of pieces that differ.
+    /// Returns this style in another key, tempo, density and sound, by `seed`: for sets of pieces that differ.
     #[must_use]
     pub fn varied(&self, seed: u64) -> Self {
         let base = self.clone().clamped();
@@ -189,19 +195,23 @@ impl Style {
         Self { about: Cow::Owned(varied.described()), ..varied }
     }
 
-    /// Key, tempo and the preset that it comes from.
+    /// Returns the key, the tempo and the preset that it comes from.
     pub(super) fn described(&self) -> String {
-        let tonic = PITCH_CLASSES[usize::from(self.tonic) % PITCH_CLASSES.len()];
-        let (mode, beats) = (self.mode.name(), 60e6 / f64::from(self.beat_us));
-        format!("{tonic} {mode}, {beats:.0} beats a minute: {} varied", self.name)
+        format!("{}: {} varied", self.heading(), self.name)
+    }
+
+    /// Returns the key and the tempo, with which the texts of presets begin.
+    pub(super) fn heading(&self) -> String {
+        format!("{} {}, {:.0} beats a minute", self.key(), self.mode.name(), 60e6 / f64::from(self.beat_us))
     }
 }
 
 /// The largest weight of a colour.
 const MOST_COLOUR: u32 = 1_000_000;
-const PITCH_CLASSES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
+/// The names of the tonics.
+pub(super) const PITCH_CLASSES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
-/// Gain, brightness, motion, reverb and delay.
+/// Returns gain, brightness, motion, reverb and delay.
 const fn controls([gain, brightness, motion, reverb, delay]: [f32; 5]) -> [(Parameter, f32); 5] {
     [
         (Parameter::Gain, gain),

@@ -22,7 +22,7 @@ const BUSY: [&[Slot]; 4] = [
     &[(2, 2), (4, 2), (6, 2), (8, 4), (12, 4)],
 ];
 
-/// The melody's rhythm of one bar; `density` percent decides how full it is, and whether there is any.
+/// Returns the melody's rhythm of one bar; `density` percent decides how full it is, and whether there is any.
 pub(super) fn melody(random: &mut Random, density: u32) -> &'static [Slot] {
     if !random.chance((40 + density).min(100)) {
         return &[];
@@ -34,7 +34,7 @@ pub(super) fn melody(random: &mut Random, density: u32) -> &'static [Slot] {
     }
 }
 
-/// Kicks of one bar: most often on the first beat, less often on the others.
+/// Draws the kicks of one bar: most often on the first beat, less often on the others.
 pub(super) fn kicks(random: &mut Random, density: u32) -> Vec<u32> {
     let mut places = Vec::new();
     for (beat, share) in [(0, 160), (2, 110), (1, 50), (3, 50)] {
@@ -49,7 +49,7 @@ pub(super) fn kicks(random: &mut Random, density: u32) -> Vec<u32> {
     places
 }
 
-/// Hats of one bar, off the beats.
+/// Draws the hats of one bar, off the beats.
 pub(super) fn hats(random: &mut Random, density: u32) -> Vec<u32> {
     (0..4).map(|beat| beat * 4 + 2).filter(|_| random.chance(density)).collect()
 }

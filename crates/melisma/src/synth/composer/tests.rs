@@ -1,7 +1,7 @@
 use super::*;
 use crate::synth::Parameter;
 
-/// The chi-square statistic of counts against weights, and its degrees of freedom.
+/// Returns the chi-square statistic of counts against weights, and its degrees of freedom.
 fn chi_square(counts: &[u32], weights: &[u32]) -> (f64, usize) {
     let (n, total) = (counts.iter().sum::<u32>() as f64, weights.iter().sum::<u32>() as f64);
     let mut sum = 0.0;
@@ -16,7 +16,7 @@ fn chi_square(counts: &[u32], weights: &[u32]) -> (f64, usize) {
     (sum, weights.iter().filter(|&&weight| weight > 0).count() - 1)
 }
 
-/// The value that one in a thousand exceeds, by Wilson and Hilferty.
+/// Returns the value that one in a thousand exceeds, by Wilson and Hilferty.
 fn critical(freedom: usize) -> f64 {
     let k = freedom as f64;
     k * (1.0 - 2.0 / (9.0 * k) + 3.09 * (2.0 / (9.0 * k)).sqrt()).powi(3)

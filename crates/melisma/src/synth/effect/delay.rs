@@ -33,11 +33,11 @@ impl Default for DelaySettings {
 
 impl DelaySettings {
     setters! {
-        /// Seconds from one echo to the next, 0.001 to 2.
+        /// Sets the seconds from one echo to the next, 0.001 to 2.
         pub fn with_time_s(time_s: f64);
-        /// The share that comes again, 0 to 0.95.
+        /// Sets the share that comes again, 0 to 0.95.
         pub fn with_feedback(feedback: f64);
-        /// The low-pass that each echo passes.
+        /// Sets the low-pass that each echo passes.
         pub fn with_cutoff_hz(cutoff_hz: f64);
     }
 }
@@ -109,7 +109,7 @@ impl Delay {
         }
     }
 
-    /// Samples up to the end of the lines at most, so that nothing of them comes back among them.
+    /// Processes samples up to the end of the lines at most, so that nothing of them comes back among them.
     fn run(&mut self, left: &mut [f32], right: &mut [f32]) {
         let (n, feedback) = (left.len(), self.feedback);
         let held = [&mut self.left[self.at..self.at + n], &mut self.right[self.at..self.at + n]];
@@ -142,7 +142,7 @@ impl Delay {
         self.silence = if n_silent == n { self.silence + n } else { n_silent };
     }
 
-    /// Samples after the last sound until there is exact silence, at most.
+    /// Returns the number of samples after the last sound until there is exact silence, at most.
     pub fn tail_samples(&self) -> u64 {
         self.tail
     }

@@ -47,7 +47,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Peaks stay at or below `ceiling_dbtp` decibels of full scale.
+    /// Creates a limiter that keeps peaks at or below `ceiling_dbtp` decibels of full scale.
     ///
     /// # Errors
     /// The ceiling is not from -60 to 0 dB, or the rate is not 8 to 192 kHz.
@@ -76,12 +76,12 @@ impl Limiter {
         })
     }
 
-    /// Latency in samples.
+    /// Returns the latency in samples.
     pub fn latency(&self) -> usize {
         HALF + self.recent.len() - 1
     }
 
-    /// Samples after the last sound until there is exact silence.
+    /// Returns the number of samples after the last sound until there is exact silence.
     pub fn tail_samples(&self) -> u64 {
         self.latency() as u64
     }
@@ -98,23 +98,23 @@ impl Limiter {
         }
     }
 
-    /// Whether calm samples leave as they came.
+    /// Returns whether calm samples leave as they came.
     fn is_at_rest(&self) -> bool {
         self.calm > 2 * HALF && self.gain == ONE as u32 && self.sum == self.recent.len() as u64 * ONE as u64
     }
 
-    /// Whether no sample can matter.
+    /// Returns whether no sample can matter.
     fn is_calm(&self, samples: &[f32]) -> bool {
         let matters = |sample: &f32| u32::from(!self.is_small(sample.abs()));
         samples.iter().map(matters).sum::<u32>() == 0
     }
 
-    /// Whether no point beside a sample of `size` can exceed the ceiling; false for NaN.
+    /// Returns whether no point beside a sample of `size` can exceed the ceiling; false for NaN.
     fn is_small(&self, size: f32) -> bool {
         size * self.interpolator.gain < self.ceiling
     }
 
-    /// As [`Limiter::step`] for calm samples of a limiter at rest.
+    /// Works like [`Limiter::step`] for calm samples of a limiter at rest.
     fn pass(&mut self, left: &mut [f32], right: &mut [f32]) {
         let n = left.len();
         self.make_room(n);
@@ -171,7 +171,7 @@ impl Limiter {
         }
     }
 
-    /// The gain that the sample HALF before the newest one needs, with the points on both of its sides.
+    /// Returns the gain that the sample HALF before the newest one needs, with the points on both of its sides.
     fn need(&mut self, newest: [f32; 2]) -> u32 {
         let size = newest[0].abs().max(newest[1].abs());
         self.calm = if self.is_small(size) { self.calm + 1 } else { 0 };

@@ -21,12 +21,12 @@ pub use reverb::ReverbSettings;
 
 use melisma_kernels::signal::delay_network::TINY;
 
-/// `x`, or 0 where it is below -180 dB of full scale. This also avoids denormal numbers, which are slow.
+/// Computes `x`, or 0 where it is below -180 dB of full scale. This also avoids denormal numbers, which are slow.
 fn flush(x: f32) -> f32 {
     if x.abs() < TINY { 0.0 } else { x }
 }
 
-/// Both sides, the longer cut to the shorter.
+/// Returns both sides, the longer cut to the shorter.
 pub(super) fn same_len<'a>(left: &'a mut [f32], right: &'a mut [f32]) -> [&'a mut [f32]; 2] {
     let n = left.len().min(right.len());
     [&mut left[..n], &mut right[..n]]

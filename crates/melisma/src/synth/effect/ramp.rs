@@ -12,7 +12,7 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// Stands at `value`.
+    /// Creates a ramp that stands at `value`.
     pub fn new(value: f32, sample_rate: u32) -> Self {
         let len = (SECONDS * f64::from(sample_rate)).round().max(1.0) as u32;
         Self { value, target: value, step: 0.0, left: 0, len }
@@ -27,7 +27,7 @@ impl Ramp {
         }
     }
 
-    /// The next value.
+    /// Returns the next value.
     #[expect(clippy::should_implement_trait, reason = "it never ends, so it must not be collected")]
     pub fn next(&mut self) -> f32 {
         match self.left {
@@ -41,7 +41,7 @@ impl Ramp {
         self.value
     }
 
-    /// The value that will not change, if it does not move.
+    /// Returns the value that will not change, if it does not move.
     pub fn still(&self) -> Option<f32> {
         (self.left == 0).then_some(self.value)
     }

@@ -47,11 +47,11 @@ impl Default for ReverbSettings {
 
 impl ReverbSettings {
     setters! {
-        /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
+        /// Sets the seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
         pub fn with_rt60_s(rt60_s: f64);
-        /// The share of that time for high frequencies, 0.05 to 1.
+        /// Sets the share of that time for high frequencies, 0.05 to 1.
         pub fn with_high(high: f64);
-        /// Where high frequencies begin.
+        /// Sets where high frequencies begin.
         pub fn with_crossover_hz(crossover_hz: f64);
     }
 }
@@ -149,7 +149,7 @@ impl Reverb {
         }
     }
 
-    /// A block is shorter than every line, so nothing of it comes back within it.
+    /// Renders a block, which is shorter than every line, so that nothing of it comes back within it.
     fn block(&mut self, left: &mut [f32], right: &mut [f32]) {
         for (side, pair) in [&mut *left, &mut *right].into_iter().zip(&mut self.diffusers) {
             pair.iter_mut().for_each(|diffuser| diffuser.run(side));
@@ -166,7 +166,7 @@ impl Reverb {
         self.silence = if is_silent { self.silence + n } else { 0 };
     }
 
-    /// Samples after the last sound until there is exact silence, at most.
+    /// Returns the number of samples after the last sound until there is exact silence, at most.
     pub fn tail_samples(&self) -> u64 {
         self.tail
     }
@@ -182,7 +182,7 @@ impl Line {
         prefetch(&self.samples[self.at..self.samples.len().min(self.at.saturating_add(n))]);
     }
 
-    /// The next samples.
+    /// Reads the next samples.
     fn read(&self, out: &mut [f32; BLOCK]) {
         let (old, new) = self.samples.split_at(self.at);
         if let Some(new) = new.first_chunk() {
@@ -229,7 +229,8 @@ impl Diffuser {
     }
 }
 
-/// The size of l + s (1 - l) at the angle `w`, where l = c / (1 - (1 - c) z^-1) is the low-pass.
+/// Returns the size of l + s (1 - l) at the angle `w`, where l = c / (1 - (1 - c) z^-1) is the
+/// low-pass.
 fn shelf_gain(c: f64, s: f64, w: f64) -> f64 {
     let (re, im) = (1.0 - (1.0 - c) * w.cos(), (1.0 - c) * w.sin());
     let size = re * re + im * im;
@@ -237,7 +238,7 @@ fn shelf_gain(c: f64, s: f64, w: f64) -> f64 {
     ((s + (1.0 - s) * low.0).powi(2) + ((1.0 - s) * low.1).powi(2)).sqrt()
 }
 
-/// The first free prime from `n` on: lines without a common divisor do not ring together.
+/// Returns the first free prime from `n` on: lines without a common divisor do not ring together.
 fn next_prime(n: usize, taken: &[usize]) -> usize {
     let is_prime = |n: usize| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (n.max(2)..).find(|&n| is_prime(n) && !taken.contains(&n)).unwrap_or(n)

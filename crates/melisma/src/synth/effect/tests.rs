@@ -46,7 +46,7 @@ fn any_block_size_gives_the_same_bits() {
     });
 }
 
-/// The impulse response's decay in an octave around `hz`, from -5 to -35 dB (T30 of ISO 3382), times two.
+/// Returns the impulse response's decay in an octave around `hz`, from -5 to -35 dB (T30 of ISO 3382), times two.
 fn rt60(reverb: &mut Reverb, hz: f64, rate: u32, seconds: f64) -> f64 {
     let n = (seconds * f64::from(rate)) as usize;
     let (mut left, mut right) = (vec![0.0; n], vec![0.0; n]);

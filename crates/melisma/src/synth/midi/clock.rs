@@ -37,7 +37,7 @@ impl Clock {
         self.units as f64 / of_second
     }
 
-    /// A beat takes `tempo` microseconds from the current tick on.
+    /// Sets a beat to `tempo` microseconds from the current tick on.
     pub(super) fn set_tempo(&mut self, tempo: u32) {
         self.tempo = tempo;
     }

@@ -10,11 +10,15 @@
 //! About 500 lines enforce our limits and name the byte of every error. A composed piece comes back
 //! from a MIDI file bit for bit.
 
+mod channel;
 mod clock;
 mod parse;
 mod program;
 mod read;
 mod write;
+
+pub(super) use channel::channel_messages;
+pub(super) use parse::ChannelMessage;
 
 /// Ticks of a beat in composed pieces, and at most in files that are written.
 pub(super) const DIVISION: u16 = 9600;

@@ -10,9 +10,9 @@ const MAX_BYTES: usize = 64 << 20;
 /// The most messages of a file.
 const MAX_MESSAGES: usize = 8 << 20;
 
-/// The MIDI messages that a score needs. Keys, values and programs are below 128, channels below 16.
+/// A message of a channel. Keys, values and programs are below 128, channels below 16.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Message {
+pub(in crate::synth) enum ChannelMessage {
     Strike {
         channel: u8,
         key: u8,
@@ -36,6 +36,12 @@ pub(super) enum Message {
         channel: u8,
         value: i16,
     },
+}
+
+/// The MIDI messages that a score needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Message {
+    Channel(ChannelMessage),
     /// Microseconds of a beat, at least 1.
     Tempo(u32),
     Control(Parameter, f32),
@@ -172,15 +178,16 @@ fn channel(reader: &mut Reader<'_>, status: u8, first: Option<u8>) -> Result<Opt
         None => reader.data()?,
     };
     let b = if matches!(status >> 4, 0xc | 0xd) { 0 } else { reader.data()? };
-    Ok(match status >> 4 {
-        0x8 => Some(Message::Lift { channel, key: a }),
-        0x9 if b == 0 => Some(Message::Lift { channel, key: a }),
-        0x9 => Some(Message::Strike { channel, key: a, velocity: b }),
-        0xb => Some(Message::Controller { channel, number: a, value: b }),
-        0xc => Some(Message::Program { channel, program: a }),
-        0xe => Some(Message::Bend { channel, value: i16::from(a) + (i16::from(b) << 7) - 8192 }),
+    let message = match status >> 4 {
+        0x8 => Some(ChannelMessage::Lift { channel, key: a }),
+        0x9 if b == 0 => Some(ChannelMessage::Lift { channel, key: a }),
+        0x9 => Some(ChannelMessage::Strike { channel, key: a, velocity: b }),
+        0xb => Some(ChannelMessage::Controller { channel, number: a, value: b }),
+        0xc => Some(ChannelMessage::Program { channel, program: a }),
+        0xe => Some(ChannelMessage::Bend { channel, value: i16::from(a) + (i16::from(b) << 7) - 8192 }),
         _ => None,
-    })
+    };
+    Ok(message.map(Message::Channel))
 }
 
 fn meta(reader: &mut Reader<'_>) -> Result<Option<Message>> {
@@ -239,7 +246,7 @@ impl<'a> Reader<'a> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A data byte, below 128.
+    /// Returns a data byte, below 128.
     fn data(&mut self) -> Result<u8> {
         let at = self.at;
         match self.byte()? {
@@ -248,7 +255,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Seven bits a byte, the highest first, four bytes at most.
+    /// Reads seven bits a byte, the highest first, four bytes at most.
     fn number(&mut self) -> Result<u32> {
         let at = self.at;
         let mut value = 0;
@@ -262,7 +269,8 @@ impl<'a> Reader<'a> {
         Err(damaged(at, "a number of more than four bytes".to_owned()))
     }
 
-    /// A chunk's name and its body. A last track that is cut off inside of its announced length fails where it ends.
+    /// Returns a chunk's name and its body. A last track that is cut off inside of its announced length fails where
+    /// it ends.
     fn chunk(&mut self) -> Result<([u8; 4], Self)> {
         let head = self.take(8)?;
         let name = [head[0], head[1], head[2], head[3]];

@@ -3,7 +3,7 @@
 use super::DRUMS;
 use crate::synth::instrument::Instrument;
 
-/// The instrument of a key of `program` on `channel`.
+/// Returns the instrument of a key of `program` on `channel`.
 pub(super) fn instrument(channel: u8, program: u8, key: u8) -> Instrument {
     if channel == DRUMS {
         // Bass drums, toms and other drums; everything else is a cymbal or a rattle.
@@ -25,7 +25,7 @@ pub(super) fn instrument(channel: u8, program: u8, key: u8) -> Instrument {
     }
 }
 
-/// The program that is read back as `instrument`.
+/// Returns the program that is read back as `instrument`.
 pub(super) fn program(instrument: Instrument) -> u8 {
     match instrument {
         Instrument::Pad => 89,
@@ -37,7 +37,7 @@ pub(super) fn program(instrument: Instrument) -> u8 {
     }
 }
 
-/// The key of a drum; `None` for instruments with a pitch.
+/// Returns the key of a drum; `None` for instruments with a pitch.
 pub(super) fn drum(instrument: Instrument) -> Option<u8> {
     match instrument {
         Instrument::Kick => Some(36),

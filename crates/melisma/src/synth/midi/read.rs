@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
-use super::parse::{Message, Timed, parse};
+use super::parse::{ChannelMessage, Message, Timed, parse};
 use super::program::instrument;
 use crate::synth::score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, Score};
 use crate::{Error, Result};
@@ -104,14 +104,7 @@ impl Player {
     fn take(&mut self, now: f64, message: Message) -> Result<()> {
         self.now = now;
         match message {
-            Message::Strike { channel, key, velocity } => self.strike(channel, key, velocity)?,
-            Message::Lift { channel, key } => self.lift(channel, key),
-            Message::Controller { channel, number, value } => self.control(channel, number, value),
-            Message::Program { channel, program } => self.channels[usize::from(channel)].program = program,
-            Message::Bend { channel, value } => {
-                self.channels[usize::from(channel)].bend = value;
-                self.bend(channel);
-            }
+            Message::Channel(message) => self.take_channel(message)?,
             Message::Tempo(tempo) if !self.has_tempo => {
                 self.has_tempo = true;
                 self.score.tempo = (60e6 / f64::from(tempo)).clamp(1.0, 1000.0);
@@ -120,6 +113,20 @@ impl Player {
                 self.score.controls.push(Control { at: now, parameter, value });
             }
             Message::Tempo(_) | Message::End => {}
+        }
+        Ok(())
+    }
+
+    fn take_channel(&mut self, message: ChannelMessage) -> Result<()> {
+        match message {
+            ChannelMessage::Strike { channel, key, velocity } => self.strike(channel, key, velocity)?,
+            ChannelMessage::Lift { channel, key } => self.lift(channel, key),
+            ChannelMessage::Controller { channel, number, value } => self.control(channel, number, value),
+            ChannelMessage::Program { channel, program } => self.channels[usize::from(channel)].program = program,
+            ChannelMessage::Bend { channel, value } => {
+                self.channels[usize::from(channel)].bend = value;
+                self.bend(channel);
+            }
         }
         Ok(())
     }
@@ -227,7 +234,7 @@ impl Player {
     }
 }
 
-/// The indices of the bits that are set.
+/// Returns the indices of the bits that are set.
 fn bits(mut word: u128) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let place = word.trailing_zeros();

@@ -4,7 +4,7 @@ use crate::synth::{Action, Parameter};
 use crate::{Error, ErrorKind};
 use proptest::prelude::*;
 
-/// A file of format 0 with one track of these bytes.
+/// Returns a file of format 0 with one track of these bytes.
 fn file(division: u16, track: &[u8]) -> Vec<u8> {
     let mut bytes = b"MThd\0\0\0\x06\0\0\0\x01".to_vec();
     bytes.extend(division.to_be_bytes());

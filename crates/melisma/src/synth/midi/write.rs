@@ -20,9 +20,9 @@ const MAX_TICKS: f64 = 1e7;
 const EXACT: f64 = 1e-3;
 
 impl Score {
-    /// The bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, or coarser where the file would
-    /// pass ten million ticks; velocities and pans are rounded to MIDI's steps, and drums have the keys of General MIDI. A
-    /// score that [`Score::from_midi`] read from such a file is written as the same bytes.
+    /// Returns the bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, or coarser where
+    /// the file would pass ten million ticks; velocities and pans are rounded to MIDI's steps, and drums have the
+    /// keys of General MIDI. A score that [`Score::from_midi`] read from such a file is written as the same bytes.
     ///
     /// # Errors
     /// Those of [`Score::check`], and more than fifteen pairs of instrument and channel with a pitch.

@@ -57,7 +57,7 @@ fn control(control: &Control) -> Result<()> {
     within(control.parameter.name(), control.value.into(), [low, high], "as a factor")
 }
 
-/// A NaN is within nothing.
+/// Checks that `value` is between `low` and `high`, which a NaN never is.
 fn within(name: &str, value: f64, [low, high]: [f64; 2], meaning: &str) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::synth::event::{Action, Event};
 use crate::synth::note::PlacedNote;
 
 impl Note {
-    /// The note at the nearest samples; it lasts for one sample at least.
+    /// Returns the note at the nearest samples; it lasts for one sample at least.
     pub(in crate::synth) fn placed(&self, sample_rate: u32) -> PlacedNote {
         let Self { instrument, channel, key, velocity, pan, .. } = *self;
         let start = sample(self.start, sample_rate);
@@ -14,20 +14,20 @@ impl Note {
     }
 }
 
-/// The sample nearest to a time.
+/// Returns the sample nearest to a time.
 fn sample(seconds: f64, sample_rate: u32) -> u64 {
     (seconds * f64::from(sample_rate)).round() as u64
 }
 
 impl Score {
-    /// Everything that happens, in order: at one sample first controls, then bends, releases and starts, each as in the
-    /// score. Times are rounded to the nearest sample; a note's name is its place in [`Score::notes`], and it lasts for
-    /// one sample at least.
+    /// Returns everything that happens, in order: at one sample first controls, then bends, releases and starts, each
+    /// as in the score. Times are rounded to the nearest sample; a note's name is its place in [`Score::notes`], and
+    /// it lasts for one sample at least.
     pub fn events(&self, sample_rate: u32) -> Vec<Event> {
         self.events_named_from(0, sample_rate)
     }
 
-    /// As [`Score::events`], for a part of a longer piece: its first note is called `first`.
+    /// Works like [`Score::events`], for a part of a longer piece: its first note is called `first`.
     pub(in crate::synth) fn events_named_from(&self, first: u64, sample_rate: u32) -> Vec<Event> {
         let mut events = Vec::with_capacity(self.controls.len() + self.bends.len() + 2 * self.notes.len());
         events.extend(self.controls.iter().map(|control| Event {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A MIDI key.
+/// Reads a MIDI key.
 pub(super) fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     at_most(deserializer, "key", 127)
 }
 
-/// A MIDI channel, counted from 0.
+/// Reads a MIDI channel, counted from 0.
 pub(super) fn channel<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     at_most(deserializer, "channel", 15)
 }

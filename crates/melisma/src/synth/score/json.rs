@@ -25,7 +25,7 @@ impl Score {
         Ok(score)
     }
 
-    /// The score as JSON, one note per line.
+    /// Returns the score as JSON, one note per line.
     pub fn to_json(&self) -> String {
         let list = |name: &str, lines: Vec<String>| match lines.as_slice() {
             [] if name != "notes" => String::new(),

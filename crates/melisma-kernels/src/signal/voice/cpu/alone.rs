@@ -116,7 +116,7 @@ impl FilterQueue {
         }
     }
 
-    /// Low-passes the samples in place.
+    /// Filters the samples in place with the low-pass.
     ///
     /// # Safety
     /// The machine has the caller's instruction set.
@@ -138,7 +138,7 @@ impl FilterQueue {
         }
     }
 
-    /// The mix of noise, its band-pass and its low-pass.
+    /// Mixes noise, its band-pass and its low-pass.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -168,8 +168,8 @@ impl FilterQueue {
     }
 }
 
-/// A stretch of a filtered voice in which no segment ends: values at ticks are evaluated for all
-/// ticks at once.
+/// Renders a stretch of a filtered voice in which no segment ends: values at ticks are evaluated
+/// for all ticks at once.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -204,7 +204,7 @@ pub(super) unsafe fn steady<V: Lanes>(
     }
 }
 
-/// The next V::N phases of an oscillator, and the distance to the following ones.
+/// Returns the next V::N phases of an oscillator, and the distance to the following ones.
 ///
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.

@@ -183,14 +183,15 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     }
 }
 
-/// Whether no segment ends in the ticks before sample `end`. A filtered group can then evaluate
-/// everything ahead of time: a long chain of operations that would otherwise stall every tick.
+/// Returns whether no segment ends in the ticks before sample `end`. A filtered group can then
+/// evaluate everything ahead of time: a long chain of operations that would otherwise stall every
+/// tick.
 #[inline(always)]
 fn is_known(group: &Group, end: u64) -> bool {
     matches!(group.kind, Kind::Tone | Kind::Noise) && group.boundary >= end.next_multiple_of(TICK as u64)
 }
 
-/// The first lanes of the vectors in which at least one lane sounds.
+/// Returns the first lanes of the vectors in which at least one lane sounds.
 #[inline(always)]
 fn lanes<V: Lanes>(group: &Group) -> impl Iterator<Item = usize> + use<V> {
     let sounding = group.sounding;

@@ -148,7 +148,7 @@ pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece
     }
 }
 
-/// sin φ, sin 2φ and cos 2φ.
+/// Returns sin φ, sin 2φ and cos 2φ.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -185,7 +185,7 @@ impl<V: Lanes> Shape<V> {
         }
     }
 
-    /// One sample, from the values of [`doubled`].
+    /// Returns one sample, from the values of [`doubled`].
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.

@@ -65,14 +65,14 @@ impl Sums {
         self.n_groups == GROUPS_PER_SUM
     }
 
-    /// Left and right of every lane, as many rows as were admitted.
+    /// Returns left and right of every lane, as many rows as were admitted.
     #[inline(always)]
     pub(super) fn lanes(&mut self) -> [*mut [i32; LANES]; 2] {
         self.has_lanes = true;
         [self.left.as_mut_ptr().cast(), self.right.as_mut_ptr().cast()]
     }
 
-    /// The single voice being rendered, and the left and right sums of single voices.
+    /// Returns the single voice being rendered, and the left and right sums of single voices.
     #[inline(always)]
     pub(super) fn alone(&mut self) -> (&mut FilterQueue, &mut [[i32; CHUNK + LANES]; 2]) {
         self.has_alone = true;
@@ -175,7 +175,7 @@ mod x86 {
         n * 8
     }
 
-    /// Lane i is the sum of row i.
+    /// Returns the sum of row i in lane i.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     fn sum_rows(rows: [__m256i; 8]) -> __m256i {

@@ -35,7 +35,7 @@ impl<V: Lanes> Svf<V> {
         (self.coefficients, self.slopes) = (coefficients, slopes);
     }
 
-    /// Band-pass and low-pass of one sample, given half of it.
+    /// Returns band-pass and low-pass of one sample, given half of it.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -71,7 +71,8 @@ impl<V: Lanes> Svf<V> {
     }
 }
 
-/// Half of sine and saw before the filter; `figures` are the saw's period and half of both levels.
+/// Returns half of sine and saw before the filter; `figures` are the saw's period and half of both
+/// levels.
 ///
 /// # Safety
 /// The machine has the instruction set of `W`.

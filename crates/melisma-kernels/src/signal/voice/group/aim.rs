@@ -30,8 +30,8 @@ pub(in crate::signal::voice) unsafe fn begin_tick<V: Lanes>(group: &mut Group, l
     }
 }
 
-/// At `now`, where a tick or a voice begins: sets the lines toward the tick's end for everything
-/// except the level.
+/// Sets the lines toward the tick's end for everything except the level, at `now`, where a tick or
+/// a voice begins.
 ///
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
@@ -147,7 +147,7 @@ pub(in crate::signal::voice) unsafe fn aim_level<V: Lanes>(group: &mut Group, la
     }
 }
 
-/// base + scale 2^(-rate age).
+/// Returns base + scale 2^(-rate age).
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -169,7 +169,7 @@ struct Cutoff<V: Lanes> {
 }
 
 impl<V: Lanes> Cutoff<V> {
-    /// Coefficients at the sample `when`.
+    /// Returns the coefficients at the sample `when`.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -187,7 +187,7 @@ impl<V: Lanes> Cutoff<V> {
     }
 }
 
-/// The filter's coefficients at the sample `when`.
+/// Returns the filter's coefficients at the sample `when`.
 ///
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
@@ -219,8 +219,8 @@ pub(in crate::signal::voice) struct Targets {
     pub(in crate::signal::voice) filter: [[f32; LANES]; 3],
 }
 
-/// End values for at most V::N ticks starting at `now` with these `controls`, side by side: the
-/// same values that [`aim_level`] and [`aim_slow`] find one after another when no segment ends.
+/// Returns the end values for at most V::N ticks starting at `now` with these `controls`, side by side: the same values
+/// that [`aim_level`] and [`aim_slow`] find one after another when no segment ends.
 ///
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.

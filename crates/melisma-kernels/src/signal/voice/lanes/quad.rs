@@ -13,7 +13,7 @@ impl<V: Number> Quad<V> {
         Self([value; 4])
     }
 
-    /// `first` and the next three in steps of `stride`.
+    /// Returns `first` and the next three in steps of `stride`.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.

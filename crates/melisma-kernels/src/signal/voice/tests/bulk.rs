@@ -17,7 +17,7 @@ suite!(
     refuses
 );
 
-/// Notes of all kinds in `n_mixes` mixes.
+/// Returns notes of all kinds in `n_mixes` mixes.
 fn notes(n_notes: usize, n_mixes: u32, seed: u64) -> Vec<Note> {
     let mut random = SplitMix64::new(seed);
     let note = |index: usize| {
@@ -85,9 +85,9 @@ fn has_the_same_bits_with_a_thread_per_voice(bench: &Bench) {
     let bulk = Bulk { n_mixes: 3, len: 3000, position: 32 };
     let notes = notes(45, 3, 8);
     let mut found = Vec::new();
-    for is_serial in [false, true] {
+    for lanes in [usize::MAX, 0] {
         let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
-        plan.force_serial(is_serial);
+        plan.set_serial_lanes(lanes);
         let mut out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.out_len()]).unwrap();
         plan.load(&bench.queue, &notes, Controls::Still(Control::default())).unwrap();
         plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();

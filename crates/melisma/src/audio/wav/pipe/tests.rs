@@ -2,7 +2,7 @@ use super::*;
 use crate::audio::Clip;
 use crate::audio::wav::{SampleFormat, encode};
 
-/// Returns `1` byte of each read, as a slow pipe does.
+/// Gives one byte for each read, as a slow pipe does.
 struct Slow<'a>(&'a [u8]);
 
 impl Read for Slow<'_> {

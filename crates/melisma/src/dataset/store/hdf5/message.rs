@@ -15,7 +15,7 @@ pub(super) const LAYOUT: u8 = 0x08;
 pub(super) const GROUP_INFO: u8 = 0x0a;
 pub(super) const ATTRIBUTE: u8 = 0x0c;
 
-/// The root group: links to the columns, then attributes.
+/// Returns the root group: links to the columns, then attributes.
 pub(super) fn root(layout: &Layout, objects: &[u64]) -> Vec<u8> {
     let mut messages = Vec::new();
     let mut info = vec![0, 0];
@@ -33,7 +33,7 @@ pub(super) fn root(layout: &Layout, objects: &[u64]) -> Vec<u8> {
     messages
 }
 
-/// A contiguous dataset at `address`.
+/// Returns a contiguous dataset at `address`.
 pub(super) fn dataset(column: &Column, n_rows: u64, address: u64) -> Vec<u8> {
     let mut messages = Vec::new();
     let axes: Vec<u64> = std::iter::once(n_rows).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
@@ -82,14 +82,14 @@ fn push(messages: &mut Vec<u8>, kind: u8, body: &[u8]) {
     messages.extend(body);
 }
 
-/// Version 2: simple, of fixed size.
+/// Returns a dataspace of version 2: simple, of fixed size.
 fn dataspace(axes: &[u64]) -> Vec<u8> {
     let mut body = vec![2, axes.len() as u8, 0, 1];
     axes.iter().for_each(|axis| body.extend(axis.to_le_bytes()));
     body
 }
 
-/// Version and class, three bytes of flags, the size, then the properties of the class.
+/// Returns version and class, three bytes of flags, the size, then the properties of the class.
 pub(super) fn datatype(element: ColumnType) -> Vec<u8> {
     let float = |sign: u8, exponent: [u8; 2], mantissa: u8, bias: u32, size: u32| {
         // Little-endian; the first bit of the mantissa is implied.

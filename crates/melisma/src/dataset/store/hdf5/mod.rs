@@ -72,7 +72,7 @@ fn superblock(end_of_file: u64, root: u64) -> Vec<u8> {
     bytes
 }
 
-/// An object header of one chunk.
+/// Returns an object header of one chunk.
 fn object(messages: Vec<u8>) -> Vec<u8> {
     let mut bytes = b"OHDR".to_vec();
     // Version 2; the size of the chunk takes four bytes.

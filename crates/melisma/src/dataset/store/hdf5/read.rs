@@ -53,7 +53,7 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
-/// The messages of the object header at `address`, after checking its checksum.
+/// Returns the messages of the object header at `address`, after checking its checksum.
 fn object(file: &File, address: u64) -> Result<Vec<u8>> {
     let head = bytes(file, address, 10)?;
     let len = u32_at(&head, 6)? as usize;
@@ -85,7 +85,7 @@ fn link(body: &[u8]) -> Result<(String, u64)> {
     Ok((name.to_owned(), u64_at(body, 3 + len)?))
 }
 
-/// A column, and the address of its data.
+/// Returns a column, and the address of its data.
 fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64)> {
     let header = object(file, address)?;
     let (mut axes, mut element, mut offset) = (None, None, None);

@@ -1,5 +1,7 @@
 //! Tokens as text: one JSON object per row.
 
+pub(in crate::dataset) mod check;
+pub(in crate::dataset) mod join;
 pub(in crate::dataset) mod origin;
 mod write;
 
@@ -47,13 +49,13 @@ pub enum Repeats {
 
 impl Lines {
     setters! {
-        /// What a line holds.
+        /// Sets what a line holds.
         pub fn with_format(format: LineFormat);
-        /// What happens to frames that start like the frame before them.
+        /// Sets what happens to frames that start like the frame before them.
         pub fn with_repeats(repeats: Repeats);
     }
 
-    /// Whether `path` is the name of a file of lines: whether it ends with `.jsonl`.
+    /// Returns whether `path` is the name of a file of lines: whether it ends with `.jsonl`.
     pub fn is_name(path: impl AsRef<Path>) -> bool {
         store::is_lines(path.as_ref())
     }

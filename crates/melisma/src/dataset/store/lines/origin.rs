@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use super::Lines;
 use crate::dataset::failure::Failure;
-use crate::dataset::store::Layout;
 use crate::dataset::store::paths::origin_of;
 use crate::output::{self, Existing};
 use crate::{Error, ErrorKind, Remedy, Result};
@@ -38,8 +37,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(lines: Lines, layout: &Layout) -> Self {
-        let attributes = layout.attributes.clone();
+    pub(super) fn new(lines: Lines, attributes: Map<String, Value>) -> Self {
         Self { format: FORMAT.to_owned(), lines, rows: 0, bytes: 0, blake3: String::new(), attributes }
     }
 
@@ -51,7 +49,7 @@ impl Origin {
         let path = path.as_ref();
         File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let origin = origin_of(path);
-        Self::read(&origin).map_err(|error| {
+        Self::parse(&origin).map_err(|error| {
             Error::new(error.kind(), format!("{error}; lines alone do not tell what they were made from"))
                 .with_hint("keep it beside the lines")
                 .or_hint("read the lines as JSON")
@@ -59,7 +57,7 @@ impl Origin {
     }
 
     /// Reads the file that [`origin_of`] names.
-    pub(in crate::dataset) fn read(path: &Path) -> Result<Self> {
+    pub(in crate::dataset) fn parse(path: &Path) -> Result<Self> {
         let failed = |error| Error::io(path.display(), error);
         let mut text = Vec::new();
         File::open(path).map_err(failed)?.take(MAX_BYTES).read_to_end(&mut text).map_err(failed)?;
@@ -74,7 +72,7 @@ impl Origin {
         output::write(&origin_of(path), (text + "\n").as_bytes(), Existing::Replace)
     }
 
-    /// Whether the plan and the form of the lines are these.
+    /// Returns whether the plan and the form of the lines are these.
     pub(in crate::dataset) fn is_of(&self, lines: Lines, plan: &str) -> bool {
         self.lines == lines && self.attributes.get("plan").and_then(Value::as_str) == Some(plan)
     }
@@ -84,7 +82,11 @@ impl Origin {
     /// # Errors
     /// [`ErrorKind::Check`] if one is not, and errors of reading.
     pub fn check(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
+        self.read(path.as_ref(), |_| Ok(()))
+    }
+
+    /// Gives the bytes of the lines at `path` to `each`, and checks them at the end.
+    pub(super) fn read(&self, path: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let failed = |error| Error::io(path.display(), error);
         let mut file = File::open(path).map_err(failed)?;
         let (mut hash, mut n_bytes, mut buffer) = (blake3::Hasher::new(), 0, vec![0; BLOCK]);
@@ -95,6 +97,7 @@ impl Origin {
             }
             hash.update(&buffer[..n]);
             n_bytes += n as u64;
+            each(&buffer[..n])?;
         }
         let found = hash.finalize().to_hex();
         if (n_bytes, found.as_str()) == (self.bytes, &self.blake3) {
@@ -112,7 +115,7 @@ impl Origin {
     }
 }
 
-/// The lines at `path` whose signal-to-noise ratio is below `least`.
+/// Returns the lines at `path` whose signal-to-noise ratio is below `least`.
 pub(in crate::dataset) fn below_limit(path: &Path, least: f64) -> Result<Vec<Failure>> {
     #[derive(Deserialize)]
     struct Line {
@@ -136,9 +139,8 @@ mod tests {
     fn changed_lines_and_other_files_are_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
-        let layout = Layout { n_rows: 0, columns: Vec::new(), attributes: Map::new() };
         let blake3 = blake3::hash(b"{}\n").to_hex().to_string();
-        let origin = Origin { rows: 1, bytes: 3, blake3, ..Origin::new(Lines::default(), &layout) };
+        let origin = Origin { rows: 1, bytes: 3, blake3, ..Origin::new(Lines::default(), Map::new()) };
         std::fs::write(&path, b"{}\n").unwrap();
         assert!(Origin::open(&path).unwrap_err().to_string().contains("lines alone"));
         origin.write(&path).unwrap();

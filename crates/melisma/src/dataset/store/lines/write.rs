@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+use serde_json::{Map, Value};
+
 use super::origin::Origin;
 use super::{LineFormat, Lines, Repeats};
 use crate::dataset::row::Status;
 use crate::dataset::store::hash::{Entry, MEASURED, Table};
 use crate::dataset::store::paths::beside;
-use crate::dataset::store::{Store, guard};
+use crate::dataset::store::{Layout, Store, guard};
 use crate::output::{self, Existing, OutputFile};
-use crate::snac::tokens::{FIRST_ID, FIRST_TOKEN, SLOT_CODES};
+use crate::snac::tokens::{FIRST_ID, FIRST_TOKEN, SLOT_CODES, check_orpheus_strides};
 use crate::snac::{Slot, slot_order};
 use crate::{Error, Result};
 
@@ -21,27 +23,42 @@ const FRAMES: u64 = 4096;
 impl Lines {
     /// Writes the valid rows of `store` to `path`, in order, and what they were made from.
     pub(in crate::dataset) fn write(self, store: &Store, path: &Path, existing: Existing) -> Result<()> {
-        let strides: Option<Vec<usize>> =
-            store.layout.text("melisma.strides").and_then(|text| text.split(' ').map(|n| n.parse().ok()).collect());
-        let strides = strides.ok_or_else(|| Error::corrupt("the tokens have no `melisma.strides`"))?;
+        self.write_all(&[store], &store.layout.attributes, (path, existing)).map(drop)
+    }
+
+    /// Writes the valid rows of `stores` to `path`, one after the other, and that they have these `attributes`. Returns
+    /// the number of lines.
+    pub(in crate::dataset) fn write_all(
+        self,
+        stores: &[&Store],
+        attributes: &Map<String, Value>,
+        (path, existing): (&Path, Existing),
+    ) -> Result<u64> {
+        let first = stores.first().ok_or_else(|| Error::invalid("lines of no rows at all"))?;
+        let strides = strides(&first.layout)?;
         let mut writer = Writer {
             lines: self,
-            store,
-            codes: store.layout.column("codes")?,
+            store: first,
+            codes: 0,
             slots: slot_order(&strides),
             n_levels: strides.len(),
-            has_measures: store.layout.column(MEASURED[0]).is_ok(),
+            has_measures: false,
             // The rows have the name `OUT.partial`.
             file: BufWriter::with_capacity(1 << 18, OutputFile::create(&beside(path, ".lines"), Existing::Replace)?),
             text: String::new(),
-            origin: Origin::new(self, &store.layout),
+            origin: Origin::new(self, attributes.clone()),
             hash: blake3::Hasher::new(),
         };
         let failed = |error| output::failed(path, error);
-        Table::new(store)?.each(0..store.layout.n_rows, |found| match found.entry.status == Status::Ok as u8 {
-            true => writer.line(&found.entry, found.values).map_err(|error| error.at(path.display())),
-            false => Ok(()),
-        })?;
+        for &store in stores {
+            writer.store = store;
+            writer.codes = store.layout.column("codes")?;
+            writer.has_measures = store.layout.column(MEASURED[0]).is_ok();
+            Table::new(store)?.each(0..store.layout.n_rows, |found| match found.entry.status == Status::Ok as u8 {
+                true => writer.line(&found.entry, found.values).map_err(|error| error.at(path.display())),
+                false => Ok(()),
+            })?;
+        }
         writer.file.flush().map_err(failed)?;
         if existing == Existing::Refuse && path.exists() {
             return Err(guard::already(path, ""));
@@ -49,8 +66,25 @@ impl Lines {
         // First: lines never appear without it.
         writer.origin.blake3 = writer.hash.finalize().to_hex().to_string();
         writer.origin.write(path)?;
-        writer.file.into_inner().map_err(|error| failed(error.into_error()))?.commit_as(path.to_owned())
+        let n_lines = writer.origin.rows;
+        writer.file.into_inner().map_err(|error| failed(error.into_error()))?.commit_as(path.to_owned())?;
+        Ok(n_lines)
     }
+
+    /// Fails if rows of this layout cannot be written as such lines.
+    pub(in crate::dataset) fn check_layout(self, layout: &Layout) -> Result<()> {
+        if !layout.is_tokens() {
+            return Err(Error::invalid("spectrograms have no lines").with_hint("use a name that ends with .h5"));
+        }
+        let strides = strides(layout)?;
+        if self.format == LineFormat::Orpheus { check_orpheus_strides(&strides) } else { Ok(()) }
+    }
+}
+
+fn strides(layout: &Layout) -> Result<Vec<usize>> {
+    let text = layout.text("melisma.strides");
+    let strides = text.and_then(|text| text.split(' ').map(|n| n.parse().ok()).collect());
+    strides.ok_or_else(|| Error::corrupt("the tokens have no `melisma.strides`"))
 }
 
 struct Writer<'a> {
@@ -160,13 +194,13 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::DType;
-    use crate::dataset::store::{Column, HASH_COLUMN, KIND, Kind, Layout, TOKENS};
+    use crate::dataset::store::{Column, HASH_COLUMN, KIND, Kind, TOKENS};
 
-    /// Tokens of one row of `n_frames` frames with one code each.
+    /// Returns tokens of one row of `n_frames` frames with one code each.
     fn tokens(path: &Path, n_frames: u64, code: impl Fn(u64) -> u16) -> Store {
         let columns = vec![
             Column { shape: vec![1], ..Column::ragged("codes", DType::U16, n_frames) },

@@ -63,7 +63,7 @@ enum Work {
 }
 
 impl Work {
-    /// The graph operators that it implements.
+    /// Returns the graph operators that it implements.
     fn operator(&self) -> &'static str {
         match self {
             Self::Depthwise(_) | Self::Dilated(_) => "depthwise Conv",
@@ -335,7 +335,7 @@ impl Layer {
         }
     }
 
-    /// The widest intermediate activation, in floats per latent.
+    /// Returns the widest intermediate activation, in floats per latent.
     pub(super) fn widest(&self) -> usize {
         let inner = match &self.work {
             Work::Branch(layers, _) => layers.iter().map(Self::widest).max().unwrap_or(0),
@@ -345,7 +345,7 @@ impl Layer {
         inner.max(self.scale * self.n_in).max(self.scale * self.timeline.rate * self.n_out)
     }
 
-    /// Lookahead in latents, as a fraction: rows, and rows per latent.
+    /// Returns the lookahead in latents, as a fraction: rows, and rows per latent.
     pub(super) fn ahead(&self) -> (usize, usize) {
         match &self.work {
             Work::Branch(layers, _) => {

@@ -52,7 +52,7 @@ pub struct Chain {
     ports: Ports,
 }
 
-/// Whether the graph of `model` is a chain that this engine takes.
+/// Returns whether the graph of `model` is a chain that this engine takes.
 pub fn takes(model: &Model) -> bool {
     Port::inputs(model).is_ok_and(|inputs| stages(model).is_ok_and(|stages| channels(&inputs, &stages).is_ok()))
 }
@@ -93,7 +93,7 @@ fn stages(model: &Model) -> Result<Vec<Stage>> {
     stage::stages(&model)
 }
 
-/// The channels of the input, which must be `f32[B, C, T]`.
+/// Returns the channels of the input, which must be `f32[B, C, T]`.
 fn channels(inputs: &[Port], stages: &[Stage]) -> Result<usize> {
     let [Port { dtype: DType::F32, shape: Some(axes), .. }] = inputs else {
         return Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes")));
@@ -125,7 +125,7 @@ impl Chain {
         self
     }
 
-    /// Latents that an output depends on before and after its own, rounded up.
+    /// Returns the number of latents that an output depends on before and after its own, rounded up.
     pub fn reach(&self) -> usize {
         let ahead = self.layers.iter().map(Layer::ahead);
         ahead.map(|(rows, scale)| rows as f64 / scale as f64).sum::<f64>().ceil() as usize

@@ -121,7 +121,7 @@ impl Delay {
     }
 }
 
-/// x + sin²(αx) / (α + 1e-9) per channel.
+/// Computes x + sin²(αx) / (α + 1e-9) per channel.
 pub(super) fn snake(alpha: &[f32], x: &[f32], y: &mut [f32]) {
     for (x, y) in x.chunks_exact(alpha.len()).zip(y.chunks_exact_mut(alpha.len())) {
         for ((x, y), alpha) in x.iter().zip(y).zip(alpha) {
@@ -131,7 +131,7 @@ pub(super) fn snake(alpha: &[f32], x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// All curves pass through zero, so padding stays zero.
+/// Applies a curve; all pass through zero, so padding stays zero.
 pub(super) fn curve(which: Curve, x: &[f32], y: &mut [f32]) {
     let pairs = x.iter().zip(y);
     match which {

@@ -60,7 +60,7 @@ const MAX_DEPTH: usize = 16;
 /// Limit on the floats of input history that a layer stores.
 const MAX_HISTORY: usize = 1 << 26;
 
-/// The stages of a model with folded constants and fused Snakes.
+/// Returns the stages of a model with folded constants and fused Snakes.
 pub(super) fn stages(model: &Model) -> Result<Vec<Stage>> {
     let graph = &model.graph;
     let is_known =
@@ -97,7 +97,7 @@ struct Walk<'m> {
 }
 
 impl<'m> Walk<'m> {
-    /// The stages from a value to the output, or to the `Add` node `goal`.
+    /// Returns the stages from a value to the output, or to the `Add` node `goal`.
     fn from(&self, mut value: &'m str, goal: Option<usize>, depth: usize) -> Result<(Vec<Stage>, &'m str)> {
         let mut stages = Vec::new();
         loop {
@@ -227,7 +227,7 @@ fn ints(node: &Node, name: &str, or: &[i64]) -> Vec<i64> {
     node.attribute(name).and_then(|value| value.ints()).unwrap_or(or).to_vec()
 }
 
-/// An integer, or a list of one.
+/// Returns an integer, or a list of one.
 fn int(node: &Node, name: &str, or: i64) -> Result<usize> {
     let value = match node.attribute(name) {
         None => or,

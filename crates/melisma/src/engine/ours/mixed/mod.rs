@@ -56,8 +56,8 @@ pub fn build(model: &Model, options: &Options, budget: &Budget) -> Result<Mixed>
     let ports = rten::check(model)?;
     let mut model = adapt::adapted(model.clone())?;
     pass::fold_constants(&mut model, &rten::evaluate)?;
-    if model.graph.n_nodes() > rten::MOST_SHALLOW {
-        return Err(Error::unsupported(format!("{NAME}: too many nodes: at most {}", rten::MOST_SHALLOW)));
+    if model.graph.n_nodes() > rten::MAX_SHALLOW {
+        return Err(Error::unsupported(format!("{NAME}: too many nodes: at most {}", rten::MAX_SHALLOW)));
     }
     crate::runtime::thread::probe(options.threads.max(1))?;
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
@@ -84,7 +84,7 @@ impl Engine for Mixed {
         self.go(inputs)
     }
 
-    /// The embedded engine prints the times of its pieces.
+    /// Runs the model; the embedded engine prints the times of its pieces.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         check_inputs(self.inputs(), inputs)?;
         self.memory.times = Some(Vec::new());

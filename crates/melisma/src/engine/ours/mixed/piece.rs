@@ -69,7 +69,7 @@ impl Piece {
         &self.to
     }
 
-    /// Values that no later step reads are moved, so that the engine can modify them in place.
+    /// Runs the piece. Values that no later step reads are moved, so that the engine can modify them in place.
     pub(super) fn run(&self, values: &mut Slots, last: &[usize], options: RunOptions) -> Result<()> {
         let mut given = Vec::with_capacity(self.inputs.len());
         for &(id, slot) in self.inputs.iter().filter(|(_, slot)| last.contains(slot)) {

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// Buffers of at least this many floats are reused.
 const LEAST_REUSED: usize = 16 << 10;
-const MOST_SPARE: usize = 8;
+const MAX_SPARE: usize = 8;
 
 /// A graph, or a branch of one.
 #[derive(Debug, Default)]
@@ -137,7 +137,7 @@ impl Memory {
             for &slot in last {
                 if let Some(Value::FloatTensor(tensor)) = self.values.clear(slot)
                     && tensor.len() >= LEAST_REUSED
-                    && self.spare.len() < MOST_SPARE
+                    && self.spare.len() < MAX_SPARE
                 {
                     self.spare.push(tensor.into_non_contiguous_data());
                 }

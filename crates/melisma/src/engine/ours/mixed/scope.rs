@@ -12,7 +12,7 @@ pub(super) struct Scope<'m> {
 }
 
 impl<'m> Scope<'m> {
-    /// The scope of a graph nested in this one.
+    /// Returns the scope of a graph nested in this one.
     pub(super) fn within(&self, graph: &'m Graph) -> Self {
         let mut inner = self.clone();
         for tensor in &graph.initializers {
@@ -34,13 +34,13 @@ impl<'m> Scope<'m> {
         self.slots.insert(name, slot);
     }
 
-    /// The names of values that are not constants.
+    /// Returns the names of values that are not constants.
     pub(super) fn variable(&self, names: impl IntoIterator<Item = &'m str>) -> Vec<&'m str> {
         names.into_iter().filter(|name| !name.is_empty() && self.initializer(name).is_none()).collect()
     }
 }
 
-/// The names that a node reads, directly and in its subgraphs, each once.
+/// Returns the names that a node reads, directly and in its subgraphs, each once.
 pub(super) fn reads(node: &Node) -> Vec<&str> {
     let mut names: Vec<&str> = node.inputs.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     node.graphs().for_each(|graph| captures(graph, &mut names));
@@ -49,7 +49,7 @@ pub(super) fn reads(node: &Node) -> Vec<&str> {
     names
 }
 
-/// The names that a graph reads from surrounding graphs.
+/// Collects the names that a graph reads from surrounding graphs.
 fn captures<'m>(graph: &'m Graph, names: &mut Vec<&'m str>) {
     let inputs = graph.inputs.iter().map(|input| input.name.as_str());
     let own: HashSet<&str> = graph

@@ -22,7 +22,7 @@ impl Slots {
         self.clear(slot).ok_or_else(missing)
     }
 
-    /// The value of `outputs[at]`, copied only if a later output is the same slot.
+    /// Returns the value of `outputs[at]`, copied only if a later output is the same slot.
     pub(super) fn output(&mut self, outputs: &[usize], at: usize) -> Result<Value> {
         if outputs[at + 1..].contains(&outputs[at]) {
             Ok(self.get(outputs[at])?.as_view().to_owned())

@@ -140,7 +140,7 @@ impl<'m> Cutter<'m, '_> {
     }
 }
 
-/// The nodes of a graph; a ReLU joins a convolution whose output only it reads.
+/// Returns the nodes of a graph; a ReLU joins a convolution whose output only it reads.
 fn units<'m>(graph: &'m Graph, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     let all: Vec<&str> =
         graph.nodes.iter().flat_map(reads).chain(graph.outputs.iter().map(|output| output.name.as_str())).collect();
@@ -172,7 +172,8 @@ fn units<'m>(graph: &'m Graph, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     units
 }
 
-/// Whether the node is an `If` that contains our convolutions and computes its results inside.
+/// Returns whether the node is an `If` that contains our convolutions and computes its results
+/// inside.
 fn is_branch<'m>(node: &'m Node, scope: &Scope<'m>) -> bool {
     let is_variable = node.inputs.first().is_some_and(|name| scope.initializer(name).is_none());
     let makes = |graph: &Graph| {

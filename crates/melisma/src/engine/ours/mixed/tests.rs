@@ -95,7 +95,7 @@ fn signals_whose_values_are_read_again() {
     assert_eq!(outputs[1], outputs[2], "an output that is there twice");
 }
 
-/// One convolution of x if the number is 16, otherwise another.
+/// Returns a model with one convolution of x if the number is 16, otherwise another.
 fn branching() -> Model {
     let way = |weight: &str, op: &str| Graph {
         name: weight.to_owned(),

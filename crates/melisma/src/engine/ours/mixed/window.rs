@@ -14,7 +14,7 @@ pub(super) struct Maker<'a> {
     pub budget: &'a Budget,
 }
 
-/// Whether our kernel can run a node.
+/// Returns whether our kernel can run a node.
 pub(super) fn is_window(node: &Node, scope: &Scope<'_>) -> bool {
     shape(node, scope).is_some()
 }
@@ -78,7 +78,7 @@ fn shape<'m>(node: &Node, scope: &Scope<'m>) -> Option<Shape<'m>> {
 }
 
 impl Maker<'_> {
-    /// The kernel for a node; `None` if the embedded engine has to run it.
+    /// Returns the kernel for a node; `None` if the embedded engine has to run it.
     pub(super) fn plan(&self, node: &Node, scope: &Scope<'_>, curve: Curve) -> Result<Option<Plan>> {
         let Some(shape) = shape(node, scope) else { return Ok(None) };
         let weight = floats(shape.weight)?;

@@ -29,7 +29,7 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    /// The lengths that the search tries first for `engine` under these settings.
+    /// Returns the lengths that the search tries first for `engine` under these settings.
     pub fn tried(config: &Config, engine: EngineName) -> Vec<Self> {
         Splitting::of(config).chunks(engine)
     }
@@ -86,8 +86,8 @@ pub(in crate::optimize::search) enum Splitting {
 }
 
 impl Splitting {
-    /// `emergency` never splits; otherwise `chunk_large_tensors` and a user-set `chunk_size`
-    /// decide.
+    /// Returns how candidates are split: `emergency` never splits; otherwise `chunk_large_tensors`
+    /// and a user-set `chunk_size` decide.
     pub(in crate::optimize::search) fn of(config: &Config) -> Self {
         let is_written = !matches!(config.chunk_size.origin, Origin::Default | Origin::Profile(_));
         match (config.profile.value, Policy::new(config).chunking) {
@@ -98,7 +98,7 @@ impl Splitting {
         }
     }
 
-    /// The chunks to try first with `engine`.
+    /// Returns the chunks to try first with `engine`.
     pub(in crate::optimize::search) fn chunks(self, engine: EngineName) -> Vec<Chunk> {
         let is_ours = engine.is_ours();
         match self {
@@ -116,14 +116,9 @@ mod tests {
     use super::*;
     use crate::config::Sources;
 
-    fn config(flags: &[(&'static str, &str)]) -> Config {
-        let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
-        Config::load(&Sources { flags, ..Sources::default() }).unwrap()
-    }
-
     #[test]
     fn profiles_and_settings_decide() {
-        let of = |flags: &[(&'static str, &str)]| Splitting::of(&config(flags));
+        let of = |flags: &[(&'static str, &str)]| Splitting::of(&Config::of_flags(flags));
         let (on, size) = ("tensor_optimizations.chunk_large_tensors", "tensor_optimizations.chunk_size");
         assert_eq!(of(&[]), Splitting::AsNeeded);
         assert_eq!(of(&[("profile", "training")]), Splitting::Short);

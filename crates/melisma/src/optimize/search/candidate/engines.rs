@@ -22,7 +22,8 @@ const TRIED: [EngineName; 5] = [
     EngineName::OnnxruntimeTensorrt,
 ];
 
-/// The engines to try with their versions. A named engine is returned alone; opening it may fail.
+/// Returns the engines to try with their versions. A named engine is returned alone; opening it may
+/// fail.
 ///
 /// # Errors
 /// The named engine's library is missing, or no engine works on the device.
@@ -51,13 +52,13 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
     Ok(found)
 }
 
-/// The machine's GPUs, probed once.
+/// Returns the machine's GPUs, probed once.
 pub(in crate::optimize::search) fn probe() -> &'static cuda::Probe {
     static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
     FOUND.get_or_init(cuda::probe)
 }
 
-/// Whether to use a GPU.
+/// Returns whether to use a GPU.
 ///
 /// # Errors
 /// The requested GPU is missing.
@@ -72,7 +73,7 @@ fn on_gpu(config: &Config) -> Result<bool> {
     }
 }
 
-/// Bytes free on the GPU that `config` selects; `None` on the CPU.
+/// Returns the bytes free on the GPU that `config` selects; `None` on the CPU.
 pub(in crate::optimize::search) fn free_gpu_bytes(config: &Config) -> Option<u64> {
     let ordinal = match config.device.value {
         DeviceRequest::Cpu => return None,
@@ -82,7 +83,7 @@ pub(in crate::optimize::search) fn free_gpu_bytes(config: &Config) -> Option<u64
     Some(probe().gpus.as_ref().ok()?.get(ordinal)?.free_bytes)
 }
 
-/// The version of an engine on this machine.
+/// Returns the version of an engine on this machine.
 pub(in crate::optimize::search) fn version(name: EngineName) -> Result<String> {
     Ok(match name {
         EngineName::Rten => rten::VERSION.to_owned(),
@@ -134,7 +135,7 @@ fn open_chain(model: &Model, candidate: &Candidate, budget: &Budget) -> Result<B
     })
 }
 
-/// Like [`open`], but consumes the model: the embedded engine takes its weights instead of copying
+/// Works like [`open`], but consumes the model: the embedded engine takes its weights instead of copying
 /// them.
 pub(in crate::optimize::search) fn open_from(
     model: Model,
@@ -150,7 +151,7 @@ pub(in crate::optimize::search) fn open_from(
     }
 }
 
-/// The model with a variable time axis in its inputs and outputs.
+/// Returns the model with a variable time axis in its inputs and outputs.
 fn open_time(model: &Model) -> Model {
     let mut model = model.clone();
     let graph = &mut model.graph;
@@ -190,7 +191,7 @@ fn open_whole(
     }
 }
 
-/// ONNX Runtime's provider for `candidate` with its options; `None` if another engine runs it.
+/// Returns ONNX Runtime's provider for `candidate` with its options; `None` if another engine runs it.
 ///
 /// # Errors
 /// The provider is switched off.
@@ -229,7 +230,7 @@ pub(in crate::optimize::search) fn provider(
     }))
 }
 
-/// The shapes of the inputs with fixed shapes.
+/// Returns the shapes of the inputs with fixed shapes.
 fn shapes(model: &Model) -> Result<Vec<(String, Vec<usize>)>> {
     let fixed = |port: &Port| {
         let axes = port.shape.as_ref()?.iter().map(|dim| match dim {

@@ -1,5 +1,6 @@
 //! The candidates: engines, precisions, threads and chunks, as the profile allows.
 
+pub(super) mod bound;
 pub(super) mod chunk;
 pub(super) mod engines;
 pub(super) mod prepare;
@@ -15,6 +16,7 @@ pub use settings::EngineSettings;
 use crate::config::precision::{Format, Lowering};
 use crate::config::{Config, Origin, Policy, Profile};
 use crate::engine::{EngineName, Options};
+use crate::text::count;
 use crate::text::word::words;
 use crate::{Error, Remedy, Result};
 
@@ -36,8 +38,8 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The precision from the settings, used if no flag names one. `mixed_precision: true` means
-    /// [`Wanted::Mixed`] unless the user also set `target_precision`.
+    /// Returns the precision from the settings, used if no flag names one. `mixed_precision: true`
+    /// means [`Wanted::Mixed`] unless the user also set `target_precision`.
     ///
     /// # Errors
     /// `Unsupported` for BF16, in which no engine computes models.
@@ -63,7 +65,7 @@ impl Wanted {
         }
     }
 
-    /// The formats to try with `engine`.
+    /// Returns the formats to try with `engine`.
     pub(super) fn formats(self, profile: Profile, engine: EngineName) -> &'static [Format] {
         match self {
             _ if profile == Profile::Training => &[Format::Fp32],
@@ -75,7 +77,7 @@ impl Wanted {
         }
     }
 
-    /// Whether an engine in `format` is allowed: INT8 also allows every higher precision.
+    /// Returns whether an engine in `format` is allowed: INT8 also allows every higher precision.
     pub(super) fn allows(self, profile: Profile, engine: EngineName, format: Format) -> bool {
         let is_above = self == Self::Int8 && profile != Profile::Training && format == Format::Fp16;
         is_above || self.formats(profile, engine).contains(&format)
@@ -106,12 +108,12 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// `engine` with weights in `precision` on `threads` CPU threads, in pieces of `chunk`.
+    /// Returns `engine` with weights in `precision` on `threads` CPU threads, in pieces of `chunk`.
     pub fn new(engine: EngineName, precision: Format, threads: usize, chunk: Chunk) -> Self {
         Self { engine, precision, threads, chunk }
     }
 
-    /// The options for the engine.
+    /// Returns the options for the engine.
     pub fn options(&self) -> Options {
         Options { threads: self.threads, precision: self.precision, ..Options::default() }
     }
@@ -119,7 +121,7 @@ impl Candidate {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
+        let threads = count(self.threads as u64, "thread");
         write!(f, "{}, {}, {threads}{}", self.engine, self.precision, self.chunk)
     }
 }
@@ -138,7 +140,7 @@ mod format {
     }
 }
 
-/// The thread counts to try: the maximum, and fewer if the profile leaves a choice.
+/// Returns the thread counts to try: the maximum, and fewer if the profile leaves a choice.
 pub(super) fn threads(config: &Config) -> Vec<usize> {
     let most = config.threads.value.count();
     match config.profile.value {
@@ -155,7 +157,6 @@ pub(super) fn threads(config: &Config) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Sources;
 
     #[test]
     fn nothing_is_lowered_without_being_asked_for() {
@@ -170,10 +171,7 @@ mod tests {
 
     #[test]
     fn mixed_precision_means_fp16_on_a_gpu_and_int8_on_a_cpu() {
-        let of = |flags: &[(&'static str, &str)]| {
-            let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
-            Wanted::of(&Config::load(&Sources { flags, ..Sources::default() }).unwrap()).unwrap()
-        };
+        let of = |flags: &[(&'static str, &str)]| Wanted::of(&Config::of_flags(flags)).unwrap();
         let mixed = ("tensor_optimizations.mixed_precision", "true");
         let target = "tensor_optimizations.target_precision";
         assert_eq!(of(&[mixed]), Wanted::Mixed);

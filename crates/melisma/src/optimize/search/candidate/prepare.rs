@@ -27,7 +27,7 @@ pub(in crate::optimize::search) struct Aim<'a> {
     pub(in crate::optimize::search) threads: usize,
 }
 
-/// `model` with weights in `format`. In FP16, sensitive nodes stay in FP32.
+/// Returns `model` with weights in `format`. In FP16, sensitive nodes stay in FP32.
 pub(in crate::optimize::search) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Model> {
     let mut model = exact(model, aim.values)?;
     match format {
@@ -95,7 +95,7 @@ pub(in crate::optimize::search) fn cached(folder: &Path, budget: &Budget) -> Res
 }
 
 /// Reads the model for a worker, from [`write`] or [`store`].
-pub(in crate::optimize::search) fn given(path: &Path, budget: &Budget) -> Result<Model> {
+pub(in crate::optimize::search) fn read(path: &Path, budget: &Budget) -> Result<Model> {
     if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, budget) } else { Model::open(path) }
 }
 

@@ -1,4 +1,4 @@
-//! Engine settings beyond the candidate.
+//! The settings of an engine that its candidate does not decide.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, DeviceRequest, Policy, Profile};
 use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
 
-/// Engine settings beyond the candidate: memory, device, TensorRT and cuDNN.
+/// Memory, device, TensorRT and cuDNN, as all candidates of a search have them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineSettings {
     /// Memory limit in bytes.
@@ -32,7 +32,7 @@ pub struct EngineSettings {
 }
 
 impl EngineSettings {
-    /// Settings for the CPU without limits.
+    /// Returns settings for the CPU without limits.
     pub fn cpu() -> Self {
         Self {
             memory_limit: None,
@@ -47,7 +47,7 @@ impl EngineSettings {
         }
     }
 
-    /// The settings from `config`.
+    /// Returns the settings from `config`.
     pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
         let policy = Policy::new(config);
         let ordinal = match config.device.value {
@@ -68,8 +68,9 @@ impl EngineSettings {
     }
 }
 
-/// `emergency` lets cuDNN try every algorithm. Other profiles use its heuristic, which picks the
-/// same algorithm at every start. The largest workspace requires spare memory.
+/// Returns how cuDNN searches: `emergency` lets it try every algorithm; other profiles use its
+/// heuristic, which picks the same algorithm at every start. The largest workspace requires spare
+/// memory.
 fn cudnn(config: &Config) -> Cudnn {
     let is_tight = config.profile.value == Profile::Training || config.memory_limit.value.bytes().is_some();
     Cudnn {

@@ -1,11 +1,11 @@
 //! Suggestions for a faster or smaller engine, based on the measurements.
 
 use super::Selection;
-use super::bound::Bound;
 use super::pick::{is_clearly_faster, ranked};
 use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
 use crate::optimize::search::candidate::Wanted;
+use crate::optimize::search::candidate::bound::Bound;
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
 use crate::optimize::search::measure::Measured;
 use crate::optimize::search::report::milliseconds;
@@ -42,7 +42,7 @@ pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measur
     advice
 }
 
-/// A lower precision that is faster, but not by enough to win.
+/// Returns a lower precision that is faster, but not by enough to win.
 fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
     let lower = ranked(all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
     let (fast, slow) = (lower.p50()?, winner.p50()?);
@@ -53,7 +53,7 @@ fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
     Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
 }
 
-/// What changed because the model does not fit into memory as it is.
+/// Returns what changed because the model does not fit into memory as it is.
 fn adapted(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Option<String> {
     let bound = selection.bound()?;
     let is_whole = |measured: &&Measured| {

@@ -1,12 +1,12 @@
 //! The lowest memory limit under which a search finds an engine, for messages about limits that are
 //! too low.
 
-use super::bound::{Bound, MIB, least_bytes};
 use super::{Scratch, Selection};
 use crate::config::precision::Format;
 use crate::engine::need::Need;
 use crate::engine::rten;
 use crate::optimize::search::candidate::Candidate;
+use crate::optimize::search::candidate::bound::{Bound, MIB, least_bytes};
 use crate::optimize::search::candidate::chunk::{Chunk, PIECE, Splitting};
 use crate::optimize::search::measure::Measured;
 use crate::text::size;
@@ -20,7 +20,8 @@ pub(super) struct LeastMemory {
 }
 
 impl LeastMemory {
-    /// `None` if the sizes depend on the values of the inputs, or if no process can be measured.
+    /// Returns `None` if the sizes depend on the values of the inputs, or if no process can be
+    /// measured.
     pub(super) fn of(selection: &Selection<'_>, scratch: &Scratch) -> Option<Self> {
         let inputs = selection.sets.values.first()?;
         let whole = Need::of(selection.model, inputs).ok().filter(|need| need.hidden.is_empty())?;
@@ -37,8 +38,8 @@ impl LeastMemory {
         Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)?, threads })
     }
 
-    /// A sufficient limit. The worker also holds each output a second time, as the bytes of a file;
-    /// the rest is a margin for its allocator.
+    /// Returns a sufficient limit. The worker also holds each output a second time, as the bytes of
+    /// a file; the rest is a margin for its allocator.
     pub(super) fn limit_bytes(&self) -> u64 {
         let run = self.need.bytes().saturating_add(self.need.output_bytes);
         let margin = run / 16 + 6 * MIB;
@@ -65,8 +66,8 @@ pub(in crate::optimize::search) fn with_least_limit(error: Error, selection: &Se
     }
 }
 
-/// A limit that suffices for one of the candidates whose measured peak is too large, also if the
-/// next measurement finds a larger one.
+/// Returns a limit that suffices for one of the candidates whose measured peak is too large, also
+/// if the next measurement finds a larger one.
 pub(super) fn measured_limit_bytes(all: &[Measured]) -> Option<u64> {
     let limit = |measured: &Measured| {
         let (peak, threads) = (measured.outcome?.peak_bytes?, measured.candidate.threads);

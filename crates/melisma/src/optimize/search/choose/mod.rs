@@ -4,7 +4,6 @@
 //! candidate.
 
 mod advice;
-pub(super) mod bound;
 pub(super) mod least_memory;
 pub(super) mod pick;
 mod pieces;
@@ -14,6 +13,7 @@ mod round;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use super::candidate::bound::Bound;
 use super::candidate::chunk::Splitting;
 use super::candidate::{Candidate, EngineSettings, prepare};
 use super::measure::{Accuracy, Done, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
@@ -24,11 +24,10 @@ use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
 use crate::text::size;
 use crate::{Error, ErrorKind, Result};
-use bound::Bound;
 
 /// Approximate measuring time per candidate; tests do not depend on exact times.
 const SECONDS: f64 = if cfg!(test) { 0.1 } else { 1.0 };
-const MOST_RUNS: usize = 300;
+const MAX_RUNS: usize = 300;
 
 /// A search in progress.
 #[derive(Clone, Copy)]
@@ -82,7 +81,7 @@ impl Selection<'_> {
         Splitting::of(self.search.config)
     }
 
-    /// The memory that a candidate may use.
+    /// Returns the memory that a candidate may use.
     pub(super) fn bound(&self) -> Option<Bound> {
         Bound::of(self.search.config, self.search.free_bytes)
     }
@@ -98,7 +97,7 @@ impl Selection<'_> {
             inputs: scratch.inputs.clone(),
             outputs,
             seconds,
-            most_runs: MOST_RUNS,
+            most_runs: MAX_RUNS,
             most_bytes: self.bound().map(Bound::bytes).or(self.search.free_bytes),
             task: Task::Measure,
         })

@@ -6,13 +6,13 @@ use crate::engine::EngineName;
 use crate::optimize::search::measure::{Latency, Measured};
 
 /// A lower precision must take at most this share of a higher one's time.
-const MOST_TIME: f64 = 0.9;
+const MAX_TIME: f64 = 0.9;
 /// Formats from the most to the least accurate.
 const DESCENDING: [Format; 4] = [Format::Fp32, Format::Bf16, Format::Fp16, Format::Int8];
 
-/// The candidate that `profile` prefers: `emergency` takes TensorRT if installed, `training` the
-/// least memory, `field` the fastest. A lower precision wins only by a gain larger than the
-/// noise.
+/// Returns the candidate that `profile` prefers: `emergency` takes TensorRT if installed,
+/// `training` the least memory, `field` the fastest. A lower precision wins only by a gain larger
+/// than the noise.
 pub(in crate::optimize::search) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     match profile {
         Profile::Training => least(all),
@@ -24,14 +24,14 @@ pub(in crate::optimize::search) fn pick(profile: Profile, all: &[Measured]) -> O
     }
 }
 
-/// The eligible candidates, fastest first.
+/// Returns the eligible candidates, fastest first.
 pub(super) fn ranked(all: &[Measured]) -> Vec<&Measured> {
     let mut fit: Vec<(f64, &Measured)> = all.iter().filter_map(|measured| Some((measured.p50()?, measured))).collect();
     fit.sort_by(|a, b| a.0.total_cmp(&b.0));
     fit.into_iter().map(|(_, measured)| measured).collect()
 }
 
-/// The fastest `n`, plus the fastest of the highest precision, which the others must beat.
+/// Returns the fastest `n`, plus the fastest of the highest precision, which the others must beat.
 pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
     let ranked = ranked(all);
     let exact = ranked.iter().position(|measured| measured.candidate.precision == Format::Fp32);
@@ -39,8 +39,8 @@ pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
     ranked.into_iter().take(n).chain(exact).collect()
 }
 
-/// The fastest in FP32, unless the fastest of a lower precision is clearly faster than the best so
-/// far.
+/// Returns the fastest in FP32, unless the fastest of a lower precision is clearly faster than the
+/// best so far.
 fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     let mut best: Option<&Measured> = None;
     for format in DESCENDING {
@@ -52,18 +52,18 @@ fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     best
 }
 
-/// Whether the gain is at least 10 % and larger than the spread of either candidate's runs.
+/// Returns whether the gain is at least 10 % and larger than the spread of either candidate's runs.
 pub(super) fn is_clearly_faster(lower: &Measured, higher: &Measured) -> bool {
     let (Some(lower), Some(higher)) = (latency(lower), latency(higher)) else { return false };
     let spread = (lower.p90 - lower.p50).max(higher.p90 - higher.p50);
-    lower.p50 <= MOST_TIME * higher.p50 && higher.p50 - lower.p50 > spread
+    lower.p50 <= MAX_TIME * higher.p50 && higher.p50 - lower.p50 > spread
 }
 
 fn latency(measured: &Measured) -> Option<Latency> {
     measured.outcome.map(|outcome| outcome.latency_seconds)
 }
 
-/// The fastest of those that take little more than the least memory.
+/// Returns the fastest of those that take little more than the least memory.
 fn least(all: &[Measured]) -> Option<&Measured> {
     let peak = |measured: &Measured| measured.outcome.and_then(|outcome| outcome.peak_bytes).unwrap_or(u64::MAX);
     let fit = ranked(all);

@@ -1,11 +1,11 @@
 //! Splits candidates that do not fit into memory: short pieces first, then the longest that fit.
 //! Lower precisions are split only if FP32 does not fit at all.
 
-use super::bound::most_peak_bytes;
 use super::pick::ranked;
 use super::{Reference, Scratch, Selection};
 use crate::config::precision::Format;
 use crate::optimize::search::candidate::Candidate;
+use crate::optimize::search::candidate::bound::most_peak_bytes;
 use crate::optimize::search::candidate::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use crate::optimize::search::measure::Measured;
 
@@ -66,8 +66,8 @@ fn peak(measured: &Measured) -> Option<u64> {
     measured.outcome.and_then(|outcome| outcome.peak_bytes)
 }
 
-/// The length whose peak is a little below `bytes`, estimated from the peaks of two lengths: memory
-/// grows with the length.
+/// Returns the length whose peak is a little below `bytes`, estimated from the peaks of two
+/// lengths: memory grows with the length.
 fn longest((short, low): (usize, u64), (long, high): (usize, u64), bytes: u64) -> Option<usize> {
     let grown = high.checked_sub(low).filter(|&grown| grown > 0)?;
     let slope = grown as f64 / long.checked_sub(short).filter(|&len| len > 0)? as f64;

@@ -10,8 +10,8 @@ use crate::optimize::search::measure::work;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 impl Selection<'_> {
-    /// Outputs of the original model in FP32. ONNX Runtime computes them if it is installed, so
-    /// that none of our engines judges itself; else the embedded engine, else the named engine.
+    /// Computes the outputs of the original model in FP32. ONNX Runtime computes them if it is installed, so that none
+    /// of our engines judges itself; else the embedded engine, else the named engine.
     pub(super) fn reference(&self, scratch: &Scratch) -> Result<Reference> {
         let folder = scratch.store("reference", self.model)?;
         let mut reasons = Vec::new();

@@ -66,8 +66,8 @@ impl Selection<'_> {
         Ok((report, prepared))
     }
 
-    /// The candidates for an engine and a precision under the profile; whole if the model cannot be
-    /// split.
+    /// Returns the candidates for an engine and a precision under the profile; whole if the model
+    /// cannot be split.
     fn first_round(
         &self,
         scratch: &Scratch,

@@ -22,7 +22,7 @@ impl Accuracy {
     /// No difference at all.
     pub const EXACT: Self = Self { max_abs: 0.0, relative: 0.0, cosine: 1.0 };
 
-    /// The worse of the two in each figure.
+    /// Returns the worse of the two in each figure.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -14,9 +14,9 @@ use crate::random::SplitMix64;
 use crate::{DType, Error, ErrorKind, Remedy, Result};
 
 /// Limit on the input sets in a calibration folder.
-const MOST_SETS: usize = 64;
+const MAX_SETS: usize = 64;
 /// Limit on the elements of a generated input.
-const MOST_ELEMENTS: usize = 1 << 28;
+const MAX_ELEMENTS: usize = 1 << 28;
 
 /// Sets of inputs, each with one value per input, in order. Timing uses the first set.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Sets {
         let calibration = request.calibrate.as_deref().map(|folder| sets_in(folder, &ports)).transpose()?;
         let values = match calibration {
             Some(sets) => sets,
-            None => vec![made(&ports, request)?],
+            None => vec![request_values(&ports, request)?],
         };
         check(&ports, &values[0])?;
         for given in &request.inputs {
@@ -72,9 +72,9 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&axis| Dim::Known(axis as i64)).collect()
 }
 
-/// The given shapes by name, as part of the key; shapes that the model fixes are part of the model.
-/// Values from files count only if the search measures with them, which it does not if there is
-/// calibration data.
+/// Returns the given shapes by name, as part of the key; shapes that the model fixes are part of
+/// the model. Values from files count only if the search measures with them, which it does not if
+/// there is calibration data.
 pub(in crate::optimize::search) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
         Ok(match &given.content {
@@ -107,7 +107,7 @@ pub(in crate::optimize::search) fn check_files(model: &Model, request: &Request)
     Ok(())
 }
 
-fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
+fn request_values(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
     let mut random = SplitMix64::new(SEED);
     let value = |port: &Port| {
         let given = request.inputs.iter().find(|given| given.name == port.name);
@@ -139,7 +139,7 @@ fn sets_in(folder: &Path, ports: &[Port]) -> Result<Vec<Vec<Value>>> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::io(folder.display(), error))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     folders.sort();
-    folders.truncate(MOST_SETS);
+    folders.truncate(MAX_SETS);
     if folders.is_empty() {
         folders.push(folder.to_owned());
     }
@@ -178,11 +178,11 @@ pub(in crate::optimize::search) fn read(folder: &Path) -> Result<Vec<Value>> {
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
 }
 
-/// Floats between -1 and 1; integers 0 and 1, which are valid indices for every table and axis.
+/// Draws floats between -1 and 1, and integers 0 and 1, which are valid indices for every table and axis.
 fn random_value(random: &mut SplitMix64, dtype: DType, shape: &[usize]) -> Result<Value> {
-    let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MOST_ELEMENTS);
+    let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MAX_ELEMENTS);
     if n.is_none() {
-        return Err(Error::invalid(format!("shape {shape:?} has more than {MOST_ELEMENTS} elements")));
+        return Err(Error::invalid(format!("shape {shape:?} has more than {MAX_ELEMENTS} elements")));
     }
     let mut value = Value::zeros(dtype, shape)?;
     match dtype {

@@ -3,7 +3,6 @@
 mod accuracy;
 mod hard_limit;
 pub(super) mod inputs;
-mod operators;
 mod serve;
 mod spec;
 pub(super) mod work;
@@ -38,7 +37,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The percentiles of `seconds`, which must not be empty.
+    /// Returns the percentiles of `seconds`, which must not be empty.
     pub fn of(seconds: &[f64]) -> Self {
         let mut sorted = seconds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -77,7 +76,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason as text.
+    /// Returns the reason as text.
     pub fn as_str(&self) -> &str {
         let (Self::Memory(reason) | Self::Inexact(reason) | Self::Failed(reason)) = self;
         reason
@@ -120,12 +119,12 @@ pub struct Outcome {
 }
 
 impl Measured {
-    /// Whether it was rejected because of its memory.
+    /// Returns whether it was rejected because of its memory.
     pub(super) fn is_over_memory(&self) -> bool {
         matches!(self.refused, Some(Refusal::Memory(_)))
     }
 
-    /// The median latency, if the candidate can be chosen.
+    /// Returns the median latency, if the candidate can be chosen.
     pub fn p50(&self) -> Option<f64> {
         self.outcome.filter(|_| self.refused.is_none()).map(|outcome| outcome.latency_seconds.p50)
     }

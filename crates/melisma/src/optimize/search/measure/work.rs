@@ -27,7 +27,7 @@ pub fn work(spec: &Spec, budget: &Budget) -> Result<Done> {
     if spec.task == Task::Start {
         return started(spec);
     }
-    let model = prepare::given(&spec.model, budget)?;
+    let model = prepare::read(&spec.model, budget)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
     let settings = EngineSettings { profile_folder, ..spec.settings.clone() };
     let mut engine = open_from(model, &spec.candidate, &settings, budget)?;

@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::spec::{Answer, forget};
-use super::{Done, Spec, Task, hard_limit, operators, work};
+use super::{Done, Spec, Task, hard_limit, work};
 use crate::engine::Operator;
+use crate::engine::rten::profile;
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes_of;
 use crate::runtime::memory::Budget;
@@ -25,7 +26,7 @@ use crate::{Error, ErrorKind, Result};
 /// A candidate that takes longer than this is killed.
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit on the summed operator times, relative to their run; a larger sum means a wrong profile.
-const MOST_SHARE: f64 = 1.25;
+const MAX_SHARE: f64 = 1.25;
 /// The signal that the system sends when it runs out of memory.
 const KILL: i32 = 9;
 
@@ -47,17 +48,19 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program and its first arguments.
+    /// Returns the program and its first arguments.
     pub fn new(command: Vec<OsString>) -> Self {
         Self { command, stop: Arc::default() }
     }
 
-    /// Once `stop` is set, running processes are killed and no others are started.
+    /// Kills running processes once `stop` is set, and starts no others.
     #[must_use]
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
         Self { stop, ..self }
     }
 
+    /// Fails once the work was asked to stop.
+    ///
     /// # Errors
     /// The work was asked to stop.
     fn check_stop(&self) -> Result<()> {
@@ -66,7 +69,7 @@ impl Program {
 }
 
 impl Worker {
-    /// Processes of this program, started with `arguments` and the path of a [`Spec`].
+    /// Starts processes of this program with `arguments` and the path of a [`Spec`].
     ///
     /// # Errors
     /// The path of this program is unknown.
@@ -89,15 +92,15 @@ impl Worker {
         }
     }
 
-    /// The memory of a worker without a model; `None` if candidates run in this process.
+    /// Returns the memory of a worker without a model; `None` if candidates run in this process.
     pub(in crate::optimize::search) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
         let Self::Program(program) = self else { return None };
         let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
         in_process(program, &spec).ok()?.0.peak_bytes
     }
 
-    /// The time per operator in a run, slowest first. Some engines only print it, so it requires a
-    /// separate process.
+    /// Returns the time per operator in a run, slowest first. Some engines only print it, so it
+    /// requires a separate process.
     ///
     /// # Errors
     /// As [`Worker::measure`].
@@ -105,11 +108,11 @@ impl Worker {
         let Self::Program(program) = self else { return Ok(Vec::new()) };
         let (done, said) = in_process(program, &Spec { task: Task::Profile, ..spec.clone() })?;
         let mut all = done.operators;
-        Operator::add(&mut all, operators::parse(&said));
+        Operator::add(&mut all, profile::parse(&said));
         let total: f64 = all.iter().map(|operator| operator.seconds).sum();
         let whole: f64 = done.seconds.iter().sum();
         // Times are printed in hundredths of a millisecond.
-        if total > MOST_SHARE * whole + 1e-5 * all.len() as f64 {
+        if total > MAX_SHARE * whole + 1e-5 * all.len() as f64 {
             return Err(Error::new(ErrorKind::Check, format!("operators of {total} s in a run of {whole} s")));
         }
         all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -117,7 +120,7 @@ impl Worker {
     }
 }
 
-/// The worker's answer and everything that it printed.
+/// Returns the worker's answer and everything that it printed.
 fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
     program.check_stop()?;
     forget(&spec.outputs);

@@ -57,8 +57,7 @@ impl Direct<'_> {
         }
     }
 
-    /// The peak memory of other engines is unknown, so the limit only keeps them within the
-    /// machine's memory.
+    /// Opens another engine. Its peak memory is unknown, so the limit only keeps it within the machine's memory.
     fn open_other(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
         self.limits.refuse_hopeless(&model, inputs)?;
         let hidden = Need::of(&model, inputs)?.hidden;

@@ -28,7 +28,7 @@ use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many reasons a message lists at most.
-const MOST_REASONS: usize = 3;
+const MAX_REASONS: usize = 3;
 
 /// The model to run and its inputs.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The model of the file `path`, with a value for each input.
+    /// Returns the model of the file `path`, with a value for each input.
     pub fn new(path: &'a Path, model: Cow<'a, Model>, values: &'a [Value]) -> Self {
         Self { path, model, values }
     }
@@ -125,17 +125,17 @@ impl Search<'_> {
         }
         let (engine, candidate, refused) = self.plain(requirements, subject)?;
         let refused = refused.map(|error| format!("; {error}")).unwrap_or_default();
-        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons, self.cache.note()) + &refused })
+        Ok(Chosen { engine, candidate, cached: None, reason: explain(&reasons, self.cache.note()) + &refused })
     }
 
-    /// The index of the best entry, ranked as the search ranks candidates.
+    /// Returns the index of the best entry, ranked as the search ranks candidates.
     fn best(&self, qualified: &[Qualified]) -> Option<usize> {
         let all: Vec<Measured> = qualified.iter().map(|entry| entry.measured.clone()).collect();
         let best = pick(self.config.profile.value, &all)?;
         all.iter().position(|measured| std::ptr::eq(measured, best))
     }
 
-    /// The entries that satisfy `requirements`, and why the model's other entries do not.
+    /// Returns the entries that satisfy `requirements`, and why the model's other entries do not.
     fn qualified(&self, requirements: &Requirements, subject: &Subject<'_>) -> Result<(Vec<Qualified>, Vec<String>)> {
         let (entries, n_bad) = self.cache.entries();
         let (mut qualified, mut reasons) = (Vec::new(), Vec::new());
@@ -160,7 +160,8 @@ impl Search<'_> {
         Ok((qualified, reasons))
     }
 
-    /// The measurements of an entry that satisfies `requirements`, otherwise the reason against it.
+    /// Returns the measurements of an entry that satisfies `requirements`, otherwise the reason
+    /// against it.
     fn qualify(
         &self,
         manifest: &Manifest,
@@ -219,8 +220,8 @@ impl Search<'_> {
         }
     }
 
-    /// An engine that runs the model as it is, in FP32: the named one, else the embedded one, else
-    /// ONNX Runtime. The error says why the earlier ones rejected the model.
+    /// Returns an engine that runs the model as it is, in FP32: the named one, else the embedded
+    /// one, else ONNX Runtime. The error says why the earlier ones rejected the model.
     fn plain(
         &self,
         requirements: &Requirements,
@@ -294,19 +295,19 @@ fn reason(report: &Report, n_qualified: usize) -> String {
     format!("{which}; measured p50 {p50}, error {:.1e}", report.accuracy.relative)
 }
 
-fn told(reasons: &[String], unusable: Option<&str>) -> String {
+fn explain(reasons: &[String], unusable: Option<&str>) -> String {
     if reasons.is_empty() {
         return unusable.unwrap_or("no engine is cached for this model").to_owned();
     }
-    let more = match reasons.len().saturating_sub(MOST_REASONS) {
+    let more = match reasons.len().saturating_sub(MAX_REASONS) {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
-    format!("no cached engine qualifies: {}{more}", reasons[..reasons.len().min(MOST_REASONS)].join("; "))
+    format!("no cached engine qualifies: {}{more}", reasons[..reasons.len().min(MAX_REASONS)].join("; "))
 }
 
 impl Chosen {
-    /// The engine's part of `melisma run --json`.
+    /// Returns the engine's part of `melisma run --json`.
     pub fn keys(&self) -> Json {
         let Candidate { precision, threads, chunk, .. } = &self.candidate;
         let report = self.cached.as_ref().map(|cached| &cached.report);

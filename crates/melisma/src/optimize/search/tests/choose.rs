@@ -334,9 +334,7 @@ fn on_cuda_field_leaves_the_memory_that_others_hold_on_the_gpu() {
         Err(error) => return crate::golden::skip(error),
     };
     let told = |profile: &str, limit: &str| {
-        let flags = [("device", "cuda:0"), ("profile", profile), ("memory_limit", limit)];
-        let flags = flags.map(|(key, value)| (key, "--test", value.to_owned())).to_vec();
-        let config = Config::load(&Sources { flags, ..Sources::default() }).unwrap();
+        let config = Config::of_flags(&[("device", "cuda:0"), ("profile", profile), ("memory_limit", limit)]);
         let root = tempfile::tempdir().unwrap();
         let settings = with_search(root.path(), &config, |search| search.settings(root.path(), &Parts::default())).0;
         assert_eq!(settings.memory_limit, config.memory_limit.value.bytes());

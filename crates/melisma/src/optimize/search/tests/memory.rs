@@ -72,7 +72,7 @@ impl Bench {
         search.optimize(&self.request).map(|outcome| outcome.report)
     }
 
-    /// The peak memory of a process that runs the model once.
+    /// Returns the peak memory of a process that runs the model once.
     fn peak(&self, engine: EngineName, chunk: Chunk) -> u64 {
         program().measure(&self.spec(engine, chunk)).unwrap().peak_bytes.unwrap()
     }
@@ -93,7 +93,7 @@ impl Bench {
     }
 }
 
-/// One channel becomes many and one again: much memory for little work.
+/// Returns a model in which one channel becomes many and one again: much memory for little work.
 fn fan() -> Model {
     let n_channels = 1024;
     let ones = vec![0.5f32; n_channels];
@@ -162,7 +162,7 @@ fn pieces_follow_the_free_memory() {
 /// split, also when a run takes more than a measured one.
 #[test]
 fn the_least_limit_that_is_named_works() {
-    for (model, input) in [(fan(), "x=1x1x5000"), (whole(), "x=1x1x5000")] {
+    for (model, input) in [(fan(), "x=1x1x5000"), (build_model(), "x=1x1x5000")] {
         let bench = Bench { worker: program_of("takes_more_once_stored"), ..Bench::new(&model, input) };
         let optimize = |limit: &str| bench.optimize(&[("memory_limit", limit)], None);
         let refused = optimize("1MiB").unwrap_err();
@@ -178,8 +178,8 @@ fn the_least_limit_that_is_named_works() {
     }
 }
 
-/// Like [`fan`], with outputs that depend on the whole signal.
-fn whole() -> Model {
+/// Works like [`fan`], with outputs that depend on the whole signal.
+fn build_model() -> Model {
     let mut model = fan();
     model.graph.nodes[1].outputs[0] = "z".to_owned();
     model.graph.nodes.push(Node::new("Softmax", &["z"], &["y"]).with("axis", -1));

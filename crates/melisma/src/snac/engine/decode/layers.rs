@@ -13,10 +13,10 @@ use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::layer::upsample::Upsample;
 use melisma_kernels::{Budget, Device, Queue, View};
 
-use super::super::batch::Capacity;
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places, unsupported};
+use super::super::chain::{Builder, Chain, LocalAttention, Prepare, places, unsupported};
 use super::super::core::CLIP_FRAMES;
-use super::super::flow::{Buffers, Flow};
+use super::super::flow::{Buffers, Flow, Placed};
+use super::super::need::{Capacity, Sizes};
 use super::need::{layers, sizes};
 use super::open_stream::OpenStream;
 use crate::snac::config::Config;
@@ -179,7 +179,7 @@ impl Chain for Layers {
         !with.iter().any(|noise| matches!(noise, StreamNoise::Given(_)))
     }
 
-    /// Deviates by the kernel, or from the host where a stream brings its own.
+    /// Computes deviates by the kernel, or copies them from the host where a stream brings its own.
     fn prepare(&self, queue: &Queue, buffers: &mut Buffers, step: Prepare<'_, [StreamNoise]>) -> Result<()> {
         let Buffers { rows, deviates, .. } = buffers;
         let Prepare { n_latents, with } = step;
@@ -211,7 +211,7 @@ impl Chain for Layers {
         let sizes = [n_columns * self.latent_dim, n_columns * self.dim];
         flow.plain(sizes, |queue, step, x| self.project.run(queue, step, View::Host(&[]), x))?;
         if let Some(local) = &self.attention {
-            flow.attend(local, [qkv, skip])?;
+            local.run(&mut flow, [qkv, skip])?;
         }
         let mut width = n_columns * self.dim;
         let (deviates, mut drawn) = (deviates.view::<f32>()?, 0);

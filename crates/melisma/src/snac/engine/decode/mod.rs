@@ -58,7 +58,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine on the device of `queue`.
+    /// Creates an engine on the device of `queue`.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
@@ -67,8 +67,8 @@ impl Engine {
         Self::with_core(Core::new(model, queue, budget, options)?)
     }
 
-    /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
-    /// streams. `queue` must be of the same device.
+    /// Returns another engine that shares the packed weights and has its own streams, for example one for each thread
+    /// that serves streams. `queue` must be of the same device.
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
@@ -84,18 +84,18 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
-    /// it decodes; nothing for a model that the engine has no kernels for.
+    /// Returns the most memory that an engine for models of this shape takes on `device`, its queue's scratch
+    /// included, whatever it decodes; nothing for a model that the engine has no kernels for.
     pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
         Core::<Layers>::needed(config, device, max_streams)
     }
 
-    /// Latency from input to output, in samples.
+    /// Returns the latency from input to output, in samples.
     pub fn lag(&self) -> usize {
         self.core.batch.chain.timeline.lag
     }
 
-    /// Bytes of state of one stream.
+    /// Returns the bytes of state of one stream.
     pub fn state_bytes(&self) -> usize {
         self.core.batch.chain.slot_len * size_of::<f32>()
     }
@@ -127,8 +127,8 @@ impl Engine {
         self.collect(ticket)
     }
 
-    /// The first half of [`Engine::step`]: starts it. On a GPU the next step can be submitted while this one runs, so
-    /// that the device never waits for the host; [`Engine::collect`] gives the samples, in any order.
+    /// Does the first half of [`Engine::step`]: starts it. On a GPU the next step can be submitted while this one
+    /// runs, so that the device never waits for the host; [`Engine::collect`] gives the samples, in any order.
     ///
     /// # Errors
     /// As [`Engine::step`].
@@ -153,8 +153,8 @@ impl Engine {
         Ok(ticket)
     }
 
-    /// The samples that a submitted step made final, once they are there. The last four steps keep their samples;
-    /// [`Engine::finish`], [`Engine::peek`] and [`Engine::decode`] make steps too.
+    /// Returns the samples that a submitted step made final, once they are there. The last four steps keep their
+    /// samples; [`Engine::finish`], [`Engine::peek`] and [`Engine::decode`] make steps too.
     ///
     /// # Errors
     /// The step is more than four steps back, or the device failed.
@@ -174,7 +174,7 @@ impl Engine {
         Ok(samples)
     }
 
-    /// Where a stream stands.
+    /// Returns where a stream stands.
     ///
     /// # Errors
     /// The stream is unknown.
@@ -182,7 +182,7 @@ impl Engine {
         Ok(self.core.streams.get(stream)?.progress)
     }
 
-    /// Frames that a step can take, all streams together.
+    /// Returns the number of frames that a step can take, all streams together.
     pub fn max_frames(&self) -> usize {
         self.core.max_frames()
     }
@@ -214,8 +214,8 @@ impl Engine {
         Ok(rests)
     }
 
-    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
-    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
+    /// Returns the newest samples as they would be if the stream ended here, without touching its state; only before
+    /// anything was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
     /// The stream is unknown, or the device fails.
@@ -232,7 +232,7 @@ impl Engine {
         Ok(samples)
     }
 
-    /// A whole clip.
+    /// Decodes a whole clip.
     ///
     /// # Errors
     /// `codes` are of a model of another shape, or the device fails.
@@ -286,12 +286,12 @@ impl Engine {
         Ok(rests)
     }
 
-    /// Frames after the end of a stream until its last sample is final.
+    /// Returns the number of frames after the end of a stream until its last sample is final.
     fn flush_frames(&self) -> usize {
         self.lag().div_ceil(self.core.config.frame_len())
     }
 
-    /// One step of one stream. Returns the samples that exist.
+    /// Makes one step of one stream and returns the samples that exist.
     fn step_alone(&mut self, live: &mut OpenStream, slot: usize, codes: &[i32]) -> Result<&[f32]> {
         let n_latents = codes.len() / self.core.config.n_slots() * self.core.config.frame_latents();
         self.begin_step();
@@ -313,7 +313,7 @@ impl Engine {
         self.core.run(n_latents, &self.noise)
     }
 
-    /// The number of frames that each stream of a step has.
+    /// Returns the number of frames that each stream of a step has.
     fn check(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
         let n_frames = input.first().map_or(0, |(_, frames)| frames.len());
         if let Some((_, frames)) = input.iter().find(|(_, frames)| frames.len() != n_frames) {

@@ -2,7 +2,8 @@
 
 use melisma_kernels::layer::need::{Need, Work, depthwise, embed, head, noise, pointwise, residual, upsample};
 
-use super::super::chain::{Sizes, attention_need, levels};
+use super::super::chain::{attention_need, levels};
+use super::super::need::Sizes;
 use crate::snac::config::Config;
 use crate::snac::reference::residual::DILATIONS;
 
@@ -12,7 +13,7 @@ struct Stage {
     rate: usize,
 }
 
-/// All layers for steps of `n_frames` frames, of all streams together.
+/// Returns what all layers need for steps of `n_frames` frames, of all streams together.
 pub(super) fn layers(config: &Config, n_frames: usize, threads: usize) -> Need {
     let n_latents = n_frames * config.frame_latents();
     let work = |rate: usize| Work { n_rows: n_latents * rate, threads };
@@ -40,7 +41,7 @@ pub(super) fn layers(config: &Config, n_frames: usize, threads: usize) -> Need {
     all.into_iter().reduce(Need::with).unwrap_or_default()
 }
 
-/// The outputs of the decoder's blocks.
+/// Returns the outputs of the decoder's blocks.
 fn stages(config: &Config) -> impl Iterator<Item = Stage> {
     config.decoder_rates.iter().scan(Stage { n_channels: config.decoder_dim, rate: 1 }, |stage, stride| {
         *stage = Stage { n_channels: stage.n_channels / 2, rate: stage.rate * stride };
@@ -48,7 +49,7 @@ fn stages(config: &Config) -> impl Iterator<Item = Stage> {
     })
 }
 
-/// What lies between the layers; the state is the layers' own.
+/// Returns the sizes of what lies between the layers; the state is the layers' own.
 pub(super) fn sizes(config: &Config) -> Sizes {
     let widest = stages(config).map(|stage| stage.rate * stage.n_channels);
     Sizes {

@@ -20,7 +20,7 @@ pub(super) struct OpenStream {
 pub struct Samples<'a>(pub(super) Collected<'a, f32>);
 
 impl<'a> Samples<'a> {
-    /// Those of the step's stream `index`.
+    /// Returns those of the step's stream `index`.
     pub fn of(&self, index: usize) -> &'a [f32] {
         self.0.of(index)
     }

@@ -33,7 +33,7 @@ struct Pending {
 }
 
 impl EncodeEngine {
-    /// A whole clip.
+    /// Encodes a whole clip.
     ///
     /// # Errors
     /// `InvalidArgument` when a sample is not finite; otherwise the device failed.
@@ -43,7 +43,8 @@ impl EncodeEngine {
         Ok(self.encode_in(vec![spare], &[samples])?.remove(0))
     }
 
-    /// Clips of any lengths in one batch: clips join and leave between steps. Gives their codes in the order of the clips.
+    /// Encodes clips of any lengths in one batch: clips join and leave between steps. Gives their codes in the order
+    /// of the clips.
     ///
     /// On a GPU they share the steps, in slots that have no stream; on the CPU, where a step of one clip uses all threads,
     /// they follow one another.
@@ -127,7 +128,7 @@ impl EncodeEngine {
     }
 }
 
-/// The first `len` of `samples`, and zeros where there are fewer.
+/// Returns the first `len` of `samples`, and zeros where there are fewer.
 pub(super) fn padded<'a>(samples: &'a [f32], len: usize, zeros: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
     let samples = &samples[..samples.len().min(len)];
     let missing = std::iter::successors(Some(len - samples.len()), move |&missing| missing.checked_sub(zeros.len()));

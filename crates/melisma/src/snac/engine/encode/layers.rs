@@ -11,10 +11,10 @@ use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Time
 use melisma_kernels::layer::strided::Strided;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::super::batch::Capacity;
-use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places, unsupported};
+use super::super::chain::{Builder, Chain, LocalAttention, Prepare, places, unsupported};
 use super::super::core::CLIP_FRAMES;
-use super::super::flow::{Buffers, Flow};
+use super::super::flow::{Buffers, Flow, Placed};
+use super::super::need::{Capacity, Sizes};
 use super::super::options::MAX_STREAMS;
 use super::need::{layers, sizes};
 use super::open_stream::OpenStream;
@@ -143,7 +143,7 @@ impl Chain for Layers {
         }
     }
 
-    /// Clips in a batch have several frames each in a GPU's step; on the CPU one clip at a time fills a step.
+    /// Returns the sizes of a step. Clips in a batch have several frames each in a GPU's step; on the CPU one clip at a time fills a step.
     fn capacity(device: &Device, max_streams: usize) -> Capacity {
         let n_frames = match device {
             Device::Cpu(_) => CLIP_FRAMES,
@@ -156,7 +156,7 @@ impl Chain for Layers {
         self.slot_len
     }
 
-    /// Whole frames of codes.
+    /// Returns which codes exist: those of whole frames.
     fn produced(&self, row: &Row, n_latents: usize) -> Range<usize> {
         let live = self.timeline.live(row, n_latents);
         let codes = |latents: usize| latents / self.config.frame_latents() * self.config.n_slots();
@@ -188,7 +188,7 @@ impl Chain for Layers {
             flow.stateful(&block.downsample, [len, len_out])?;
         }
         if let Some(local) = &self.attention {
-            flow.attend(local, [qkv, skip])?;
+            local.run(&mut flow, [qkv, skip])?;
         }
         let len = n_columns * self.config.latent_dim();
         flow.stateful(&self.exit, [len, len])?;

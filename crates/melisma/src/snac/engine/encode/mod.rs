@@ -60,7 +60,7 @@ pub struct EncodeEngine {
 }
 
 impl EncodeEngine {
-    /// An engine on the device of `queue`.
+    /// Creates an engine on the device of `queue`.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
@@ -69,8 +69,8 @@ impl EncodeEngine {
         Self::with_core(Core::new(model, queue, budget, options)?)
     }
 
-    /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
-    /// streams. `queue` must be of the same device.
+    /// Returns another engine that shares the packed weights and has its own streams, for example one for each thread
+    /// that serves streams. `queue` must be of the same device.
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
@@ -86,18 +86,18 @@ impl EncodeEngine {
         Ok(engine)
     }
 
-    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
-    /// it encodes; nothing for a model that the engine has no kernels for.
+    /// Returns the most memory that an engine for models of this shape takes on `device`, its queue's scratch
+    /// included, whatever it encodes; nothing for a model that the engine has no kernels for.
     pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
         Core::<Layers>::needed(config, device, max_streams)
     }
 
-    /// Samples of a frame.
+    /// Returns the number of samples of a frame.
     pub fn frame_len(&self) -> usize {
         self.core.config.frame_len()
     }
 
-    /// Frames that a step can take, all streams together.
+    /// Returns the number of frames that a step can take, all streams together.
     pub fn max_frames(&self) -> usize {
         self.core.max_frames()
     }
@@ -182,8 +182,9 @@ impl EncodeEngine {
         self.collect(ticket)
     }
 
-    /// The first half of [`EncodeEngine::step`]: starts it. On a GPU the next step can be submitted while this one runs, so
-    /// that the device never waits for the host; [`EncodeEngine::collect`] gives the codes, in any order.
+    /// Does the first half of [`EncodeEngine::step`]: starts it. On a GPU the next step can be submitted while
+    /// this one runs, so that the device never waits for the host; [`EncodeEngine::collect`] gives the codes, in any
+    /// order.
     ///
     /// # Errors
     /// As [`EncodeEngine::step`].
@@ -201,7 +202,7 @@ impl EncodeEngine {
         self.core.run(n_latents, &())
     }
 
-    /// The codes that a submitted step made final, once they are there. The last four steps keep their codes;
+    /// Returns the codes that a submitted step made final, once they are there. The last four steps keep their codes;
     /// [`EncodeEngine::push`], [`EncodeEngine::finish`] and [`EncodeEngine::encode`] make steps too.
     ///
     /// # Errors
@@ -210,7 +211,7 @@ impl EncodeEngine {
         Ok(Encoded { collected: self.core.batch.ring.collect(ticket)?, like: &self.none })
     }
 
-    /// One step of one stream, whose samples are checked. Returns the codes that exist.
+    /// Makes one step of one stream, whose samples are checked, and returns the codes that exist.
     fn step_alone(&mut self, stream: StreamId, end: i64, samples: &[f32]) -> Result<&[i32]> {
         let n_latents = samples.len() / self.core.config.hop_len();
         let live = self.core.streams.get_mut(stream)?;
@@ -222,7 +223,7 @@ impl EncodeEngine {
         Ok(self.core.batch.ring.collect(ticket)?.of(0))
     }
 
-    /// Latents of a padded clip.
+    /// Returns the number of latents of a padded clip.
     fn end(&self, n_samples: usize) -> i64 {
         let padded = n_samples.checked_next_multiple_of(self.core.config.padded_len()).unwrap_or(usize::MAX);
         (padded / self.core.config.hop_len()) as i64
@@ -234,7 +235,7 @@ impl EncodeEngine {
             + self.core.batch.chain.timeline.lag / self.core.config.frame_latents()
     }
 
-    /// The number of frames that each stream of a step has.
+    /// Returns the number of frames that each stream of a step has.
     fn check(&mut self, input: &[(StreamId, &[f32])]) -> Result<usize> {
         self.core.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
         let (len, frame_len) = (input.first().map_or(0, |(_, samples)| samples.len()), self.frame_len());

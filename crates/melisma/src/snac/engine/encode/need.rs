@@ -3,11 +3,12 @@
 use melisma_kernels::layer::need::{Need, Work, depthwise, downsample, entry, quantize, residual};
 use melisma_kernels::layer::step::Timeline;
 
-use super::super::chain::{Sizes, attention_need, levels};
+use super::super::chain::{attention_need, levels};
+use super::super::need::Sizes;
 use crate::snac::config::Config;
 use crate::snac::reference::residual::DILATIONS;
 
-/// All layers for steps of `n_frames` frames, of all streams together.
+/// Returns what all layers need for steps of `n_frames` frames, of all streams together.
 pub(super) fn layers(config: &Config, n_frames: usize, threads: usize) -> Need {
     let n_latents = n_frames * config.frame_latents();
     let work = |rate: usize| Work { n_rows: n_latents * rate, threads };
@@ -30,7 +31,7 @@ pub(super) fn layers(config: &Config, n_frames: usize, threads: usize) -> Need {
     all.into_iter().reduce(Need::with).unwrap_or_default()
 }
 
-/// What lies between the layers; the state is the layers' own.
+/// Returns the sizes of what lies between the layers; the state is the layers' own.
 pub(super) fn sizes(config: &Config) -> Sizes {
     let mut stage = [config.hop_len(), config.encoder_dim];
     let mut widest = stage[0] * stage[1];

@@ -34,7 +34,7 @@ pub struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// Those of the step's stream `index`.
+    /// Returns those of the step's stream `index`.
     pub fn of(&self, index: usize) -> Frames<'a> {
         self.like.frames_like(self.collected.of(index))
     }

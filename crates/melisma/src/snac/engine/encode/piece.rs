@@ -19,22 +19,22 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// The next `samples` of `stream`, which has `n_samples` in all.
+    /// Returns the next `samples` of `stream`, which has `n_samples` in all.
     pub fn new(stream: StreamId, samples: &'a [f32], n_samples: usize) -> Self {
         Self { stream, samples, n_samples }
     }
 }
 
 impl EncodeEngine {
-    /// Frames that steps must take of a stream of `n_samples` samples until its last code. Those beyond its last sample
-    /// have no samples.
+    /// Returns the number of frames that steps must take of a stream of `n_samples` samples until its last code. Those beyond its
+    /// last sample have no samples.
     pub fn step_frames(&self, n_samples: usize) -> usize {
         if n_samples == 0 { 0 } else { self.frames_left(0, self.end(n_samples)) }
     }
 
-    /// Like [`EncodeEngine::submit`], with `n_frames` frames of streams whose length is known: their ends are padded within
-    /// the step. After [`EncodeEngine::step_frames`] frames a stream has all of its codes, and is closed without
-    /// [`EncodeEngine::finish`].
+    /// Works like [`EncodeEngine::submit`], with `n_frames` frames of streams whose length is known: their ends are
+    /// padded within the step. After [`EncodeEngine::step_frames`] frames a stream has all of its codes, and is
+    /// closed without [`EncodeEngine::finish`].
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown or repeated stream, too few or too many samples, samples that are not finite, or

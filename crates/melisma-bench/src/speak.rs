@@ -1,0 +1,42 @@
+//! The room `speak`: text to audio with a random voice model of 15 M parameters and the built-in
+//! codec, beside `transformers` with the same files; how larger models open and step. On the CPU
+//! only.
+
+mod read;
+mod size;
+mod voice;
+
+use melisma::speak::synthetic::Shape;
+use melisma::{Budget, Context, Result};
+use melisma_kernels::{Cpu, Device};
+
+use super::measure::{Plan, measure};
+use super::{BenchContext, Row};
+
+/// The figures are those of two cores.
+const THREADS: usize = 2;
+/// 15 M parameters, half of them in the table of tokens.
+const SMALL: Shape = Shape {
+    n_layers: 9,
+    n_channels: 256,
+    n_inner: 768,
+    n_heads: 4,
+    n_key_heads: 4,
+    n_words: 0,
+    context: 8192,
+    is_tied: true,
+    // Every text is spoken up to its limit.
+    end: -20.0,
+    mix: 1.0,
+};
+
+pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = context.device else {
+        eprintln!("note: the room speak is measured on the CPU only; use --device cpu");
+        return Ok(Vec::new());
+    };
+    let context = Context::on(Device::Cpu(Cpu { threads: THREADS, ..*cpu }), Budget::unlimited())?;
+    let mut rows = voice::rows(&context)?;
+    rows.extend(size::rows(&context)?);
+    Ok(rows)
+}

@@ -1,0 +1,102 @@
+//! Flags of `speak`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::SAMPLE_FORMATS;
+
+/// Arguments of `speak`.
+#[derive(Debug, Args)]
+pub struct SpeakArgs {
+    /// The text, or - for a pipe
+    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "texts"])]
+    pub text: Option<String>,
+    /// Speak a text file, or - for a pipe
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    pub file: Option<PathBuf>,
+    /// Speak many texts in one batch: lines with text, and where wanted voice, seed and name; run the same command
+    /// again to resume
+    #[arg(long = "list", value_name = "FILE.jsonl", conflicts_with_all = ["text", "file"])]
+    pub texts: Option<PathBuf>,
+    /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV; with --list a folder of audio, or a .safetensors, .h5
+    /// or .jsonl file of tokens
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// The language model: a directory with config.json, weights, tokenizer.json, and speak.yaml unless it is Orpheus
+    #[arg(long, value_name = "DIR")]
+    pub voice_model: PathBuf,
+    /// Its codec: builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// The voice [default: the model's first]
+    #[arg(long, value_name = "VOICE")]
+    pub voice: Option<String>,
+    /// Seed of the speech
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Speed at the same pitch, 0.25 to 4
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Also write the tokens: .txt, .json, .npy or .safetensors
+    #[arg(long = "tokens", value_name = "OUT.txt", conflicts_with = "texts")]
+    pub tokens_out: Option<PathBuf>,
+    /// Precision of the language model's weights on a GPU: fp32 refuses what is not bf16, bf16 rounds it [default: fp32,
+    /// or the setting]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["fp32", "bf16"]))]
+    pub precision: Option<String>,
+    /// Noise in the codec: off, or seed:N
+    #[arg(long, value_name = "NOISE", default_value = "seed:0")]
+    pub noise: String,
+    /// Sample format
+    #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
+    pub sample_format: String,
+    #[command(flatten)]
+    pub list: ListArgs,
+    #[command(flatten)]
+    pub sampler: SamplerArgs,
+}
+
+/// What is done with a list.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Lists")]
+pub struct ListArgs {
+    /// What a .jsonl file has in each line: codes, or orpheus for the ids of its vocabulary
+    #[arg(long, value_name = "FORMAT", default_value = "codes", requires = "texts",
+        value_parser = PossibleValuesParser::new(["codes", "orpheus"]))]
+    pub format: String,
+    /// Leave out frames that start like the frame before, as scripts that fine-tune Orpheus do
+    #[arg(long, requires = "texts")]
+    pub drop_repeats: bool,
+    /// Speak part I of N, counted from 1, on one of N machines
+    #[arg(long, value_name = "I/N", requires = "texts")]
+    pub shard: Option<String>,
+}
+
+/// How tokens are drawn. What is left out is the model's own default.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampler, in this order")]
+pub struct SamplerArgs {
+    /// Make tokens of the recent past less likely; 1 is off
+    #[arg(long, value_name = "X")]
+    pub repetition_penalty: Option<f32>,
+    /// The recent past, in tokens [default: prompt and speech]
+    #[arg(long, value_name = "N")]
+    pub penalty_window: Option<usize>,
+    /// Above 1 evens the probabilities out; 0 takes the most likely token
+    #[arg(long, value_name = "X")]
+    pub temperature: Option<f32>,
+    /// Draw from the N most likely tokens; 0 is off
+    #[arg(long, value_name = "N")]
+    pub top_k: Option<usize>,
+    /// Draw from this share of the probability, most likely tokens first; 1 is off
+    #[arg(long, value_name = "P")]
+    pub top_p: Option<f32>,
+    /// Leave out tokens below this share of the most likely one's probability; 0 is off
+    #[arg(long, value_name = "P")]
+    pub min_p: Option<f32>,
+    /// Draw from all tokens, not only from those of the frame's current slot; tokens out of order are left out
+    #[arg(long)]
+    pub free: bool,
+}

@@ -1,0 +1,95 @@
+//! Weighted rows: y\[d\] = Σ_j w\[j\] · v\[j, d\] by fused multiply-adds, j ascending from a sum of 0.
+
+use super::chains::{CHAINS, Chains};
+use crate::device::isa::{Isa, Level};
+
+/// Groups of columns whose sums stay in registers.
+const GROUPS: usize = 4;
+const GROUP_COLUMNS: usize = GROUPS * CHAINS;
+
+/// Writes the sums of rows as long as `y`, one for each of `weights`.
+pub(in crate::language) fn mix(isa: Isa, weights: &[f32], values: &[f32], y: &mut [f32]) {
+    match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { super::x86::mix_avx512(weights, values, y) },
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { super::x86::mix_avx2(weights, values, y) },
+        // SAFETY: floats need no instruction set.
+        _ => unsafe { run::<[f32; CHAINS]>(weights, values, y) },
+    }
+}
+
+/// # Safety
+/// The machine has the instruction set of `C`.
+#[inline(always)]
+pub(super) unsafe fn run<C: Chains>(weights: &[f32], values: &[f32], y: &mut [f32]) {
+    let n = y.len();
+    let mut done = 0;
+    while done + CHAINS <= n {
+        let rows = values.chunks_exact(n.max(1)).map(|row| &row[done..]);
+        // SAFETY: the caller's promise.
+        done += unsafe {
+            match n - done {
+                GROUP_COLUMNS.. => columns::<C, GROUPS>(weights, rows, &mut y[done..]),
+                _ => columns::<C, 1>(weights, rows, &mut y[done..]),
+            }
+        };
+    }
+    for (column, y) in y.iter_mut().enumerate().skip(done) {
+        *y =
+            weights.iter().zip(values.chunks_exact(n)).fold(0.0, |sum, (weight, row)| weight.mul_add(row[column], sum));
+    }
+}
+
+/// Computes the first columns of `y`; returns how many.
+///
+/// # Safety
+/// The machine has the instruction set of `C`.
+#[inline(always)]
+unsafe fn columns<'a, C: Chains, const N: usize>(
+    weights: &[f32],
+    rows: impl Iterator<Item = &'a [f32]>,
+    y: &mut [f32],
+) -> usize {
+    let y = &mut y[..N * CHAINS];
+    // SAFETY: the caller promises the instruction set, and every slice has N · CHAINS floats.
+    unsafe {
+        let mut sums = [C::zero(); N];
+        for (&weight, row) in weights.iter().zip(rows) {
+            let (weight, row) = (C::splat(weight), &row[..N * CHAINS]);
+            for (group, sum) in sums.iter_mut().enumerate() {
+                *sum = weight.mul_add(C::load_f32(row.as_ptr().add(group * CHAINS)), *sum);
+            }
+        }
+        for (group, sum) in sums.into_iter().enumerate() {
+            sum.store(y.as_mut_ptr().add(group * CHAINS));
+        }
+    }
+    y.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn every_width_and_instruction_set_gives_the_same_sums() {
+        let mut random = SplitMix64::new(1);
+        for n in [1, 2, 15, 16, 17, 64, 72, 80, 128, 200] {
+            let (weights, values) = (random.floats(9), random.floats(9 * n));
+            let mut expected = vec![0.0; n];
+            for (weight, row) in weights.iter().zip(values.chunks(n)) {
+                expected.iter_mut().zip(row).for_each(|(sum, value)| *sum = weight.mul_add(*value, *sum));
+            }
+            for isa in Isa::available() {
+                let mut y = vec![f32::NAN; n];
+                mix(isa, &weights, &values, &mut y);
+                assert_eq!(y, expected, "{n} columns, {isa:?}");
+            }
+        }
+        mix(Isa::SCALAR, &[1.0], &[], &mut []);
+    }
+}

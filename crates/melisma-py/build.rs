@@ -1,0 +1,1 @@
+../melisma-cli/build.rs

@@ -1,0 +1,54 @@
+"""Presets of generated music, and what can be changed of them."""
+
+from typing import TypeAlias
+
+from . import _melisma
+
+Change: TypeAlias = str | float | None
+"""A change to a preset; None is none."""
+
+
+def presets() -> dict[str, str]:
+    """Returns the presets of generated music.
+
+    Returns:
+        What each is, by name.
+    """
+    return _melisma._styles()
+
+
+def changes() -> dict[str, str]:
+    """Returns what can be changed of a preset.
+
+    Returns:
+        The values of each change, by name.
+    """
+    return dict(_CHANGES)
+
+
+_SHARE = "0 to 1"
+_CHANGES = {
+    "key": "C, C# to B",
+    "mode": "aeolian, dorian, lydian or phrygian",
+    "tempo": "30 to 180 beats per minute",
+    "intensity": "0 to 1: density and loudness of the notes; 0.5 is the preset",
+    "voices": "some of melody,arpeggio,drums,swells beside chords and bass",
+    "gain": _SHARE,
+    "brightness": "0.1 to 10",
+    "motion": _SHARE,
+    "reverb": _SHARE,
+    "delay": _SHARE,
+}
+
+
+def preset_yaml(preset: str, **changes: Change) -> str:
+    """Returns a preset as the text of a .yaml file, to be edited and played.
+
+    Args:
+        preset: A name of `presets()`, or a .yaml file.
+        changes: Changes to the preset, by the names of `changes()`.
+
+    Returns:
+        The text, which says what each field means.
+    """
+    return _melisma._preset_yaml(preset, **changes)

@@ -1,0 +1,148 @@
+//! The layers of a model, prepared for a device.
+
+use std::path::Path;
+
+use half::bf16;
+use melisma_kernels::language::norm::Norm;
+use melisma_kernels::language::weight::Weight;
+use melisma_kernels::language::{embed, norm, product};
+use melisma_kernels::layer::step::Rounding;
+
+use super::config::Config;
+use super::weights::{Files, Weights};
+use crate::format::read_text;
+use crate::runtime::memory::Needed;
+use crate::{Budget, Context, Device, Result};
+
+/// The largest `config.json`.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// A language model: its shape, and its weights, in the type of their file or on a GPU in bf16.
+#[derive(Debug)]
+pub struct Model {
+    config: Config,
+    device: Device,
+    pub(super) embedding: embed::Plan,
+    pub(super) layers: Vec<Layer>,
+    pub(super) norm: norm::Plan,
+    pub(super) head: product::Plan,
+}
+
+/// x + output(attention(qkv(norm(x)))), then x + down(gated(gate_up(norm(x)))).
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) attention_norm: norm::Plan,
+    pub(super) qkv: product::Plan,
+    pub(super) output: product::Plan,
+    pub(super) inner_norm: norm::Plan,
+    pub(super) gate_up: product::Plan,
+    pub(super) down: product::Plan,
+}
+
+impl Model {
+    /// Opens the model in a folder: `config.json` and `model.safetensors`, or its shards and their index, plain or
+    /// packed. The CPU uses plain weights where they are: the files must keep their bytes as long as the model is open.
+    /// A GPU gets a copy.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read; `Corrupt`, `Truncated` or `Unsupported` when it is not such a model, or a GPU
+    /// would have to round its weights; `Memory` when packed weights or those on a GPU do not fit. The message names
+    /// the file, and the key or tensor.
+    pub fn open_in(context: &Context, folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_rounded_in(context, folder, Rounding::Off)
+    }
+
+    /// Opens a model whose weights a GPU may round: to bf16 with [`Rounding::Bf16`], and otherwise not at all. The CPU
+    /// never rounds them.
+    ///
+    /// # Errors
+    /// As [`Model::open_in`].
+    pub fn open_rounded_in(context: &Context, folder: impl AsRef<Path>, rounding: Rounding) -> Result<Self> {
+        let folder = folder.as_ref();
+        let text = read_text(&folder.join("config.json"), MAX_CONFIG)?;
+        let config = Config::from_json(text.as_bytes()).map_err(|error| error.at(folder.display()))?;
+        let files = Files::open(folder)?;
+        let weights = Weights::new(&files, (context.device(), rounding), context.budget())?;
+        Self::build(config, context, &weights)
+    }
+
+    fn build(config: Config, context: &Context, weights: &Weights<'_>) -> Result<Self> {
+        let (device, budget) = (context.device(), context.budget());
+        let loader = Loader { config: &config, device, budget, weights };
+        let table = weights.matrix("model.embed_tokens.weight", [config.n_tokens, config.n_channels])?;
+        let table = table.on(device, budget)?;
+        let layers = (0..config.n_layers).map(|index| loader.layer(index)).collect::<Result<_>>()?;
+        let head = match config.is_tied {
+            true => table.clone(),
+            false => weights.matrix("lm_head.weight", [config.n_tokens, config.n_channels])?,
+        };
+        let norm = loader.norm("model.norm.weight")?;
+        // Older files have the rotary frequencies, and some have the tied head a second time.
+        weights.check_all_taken(|name| {
+            name.ends_with(".rotary_emb.inv_freq") || (config.is_tied && name == "lm_head.weight")
+        })?;
+        let (embedding, head) = (embed::plan(device, &table, budget)?, product::plan(device, &[&head], budget)?);
+        Ok(Self { config, device: device.clone(), embedding, layers, norm, head })
+    }
+
+    /// Returns the device memory that the model in a folder takes for its weights. A model that cannot be read counts
+    /// as 0, because opening it fails later.
+    pub fn needed(folder: impl AsRef<Path>, device: &Device) -> Needed {
+        let read = |folder: &Path| Config::from_json(read_text(&folder.join("config.json"), MAX_CONFIG)?.as_bytes());
+        match (device, read(folder.as_ref())) {
+            (Device::Cuda(_), Ok(config)) => {
+                Needed { host: 0, device: config.n_weights().saturating_mul(size_of::<bf16>() as u64) }
+            }
+            _ => Needed::default(),
+        }
+    }
+
+    /// Returns its shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the device that it was prepared for.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// Prepares layers from weights.
+struct Loader<'a> {
+    config: &'a Config,
+    device: &'a Device,
+    budget: &'a Budget,
+    weights: &'a Weights<'a>,
+}
+
+impl Loader<'_> {
+    fn norm(&self, name: &str) -> Result<norm::Plan> {
+        let weight = &self.weights.vector(name, self.config.n_channels)?;
+        Norm { weight, epsilon: self.config.epsilon }.plan(self.device, self.budget)
+    }
+
+    fn product(&self, weights: &[&Weight]) -> Result<product::Plan> {
+        product::plan(self.device, weights, self.budget)
+    }
+
+    fn layer(&self, index: usize) -> Result<Layer> {
+        let Config { n_channels, n_inner, .. } = *self.config;
+        let [queries, keys] = self.config.widths();
+        let at = |name: &str| format!("model.layers.{index}.{name}.weight");
+        let matrix = |name: &str, outputs, k| self.weights.matrix(&at(name), [outputs, k]);
+        let q = matrix("self_attn.q_proj", queries, n_channels)?;
+        let k = matrix("self_attn.k_proj", keys, n_channels)?;
+        let v = matrix("self_attn.v_proj", keys, n_channels)?;
+        let gate = matrix("mlp.gate_proj", n_inner, n_channels)?;
+        let up = matrix("mlp.up_proj", n_inner, n_channels)?;
+        Ok(Layer {
+            attention_norm: self.norm(&at("input_layernorm"))?,
+            qkv: self.product(&[&q, &k, &v])?,
+            output: self.product(&[&matrix("self_attn.o_proj", n_channels, queries)?])?,
+            inner_norm: self.norm(&at("post_attention_layernorm"))?,
+            gate_up: self.product(&[&gate, &up])?,
+            down: self.product(&[&matrix("mlp.down_proj", n_channels, n_inner)?])?,
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Text to speech: a language model whose tokens are frames of a codec.
+//!
+//! A [`Speaker`] is a model of the room [`llama`](crate::llama), its [`Tokenizer`] and a codec of
+//! [`snac`](crate::snac). A text is cut at its sentences into a [`Script`] of prompts; a [`Speech`] draws their tokens
+//! one after the other, and every whole frame goes into one stream of the codec. The [`Format`] says what a prompt
+//! is made of and which tokens are codes.
+//!
+//! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch.
+
+mod config;
+mod cycle;
+mod estimate;
+mod format;
+mod identity;
+mod list;
+mod run;
+mod script;
+mod sentence;
+mod speaker;
+mod speech;
+#[cfg(any(test, feature = "bench"))]
+pub mod synthetic;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+
+pub use config::{Config, Number};
+pub use cycle::CycleDetector;
+pub use estimate::Estimate;
+pub use format::{Draw, FILE_NAME, Format, Settings};
+pub use list::{Corpus, Event, Job, Line, List, Spoken};
+pub use run::Note;
+pub use script::{MAX_TEXT, PIECE_CHARS, Script};
+pub use sentence::cut;
+pub use speaker::{Opening, Progress, Speaker, SpokenText};
+pub use speech::{Delivery, Piece, Speech};
+pub use tokenizer::Tokenizer;
