@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod api;
+mod beside;
 mod capacity;
 mod clippy;
 mod corpora;
@@ -33,6 +34,7 @@ mod test;
 use crate::bench::{self, gate::Verdict};
 use crate::table::{Align::Left, Align::Right, Table};
 use anyhow::{Result, bail};
+use beside::Beside;
 use outcome::Outcome;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -153,11 +155,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let table = Table::new([("step", Left), ("seconds", Right), ("result", Left), ("", Left)]);
     let mut report = Report { table, passed: 0, failed: 0, skipped: 0 };
-    for step in chosen(arguments)? {
+    let steps = chosen(arguments)?;
+    // One after the other where the first failure ends the check, or somebody asked for few.
+    let is_apart = |step: &&Step| beside::takes(step) && arguments.steps.is_empty() && !arguments.fail_fast;
+    let (apart, steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(is_apart);
+    let beside = if apart.is_empty() { None } else { Some(Beside::start(&apart)?) };
+    for step in steps {
         report.run(step);
         if report.failed > 0 && arguments.fail_fast {
             break;
         }
+    }
+    for row in beside.map(Beside::finish).transpose()?.into_iter().flatten() {
+        report.add(row);
     }
     print!("\n{}", report.table.text());
     println!("\n{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
@@ -176,15 +186,20 @@ impl Report {
             Ok(Outcome::Skipped(reason)) => ("SKIPPED", reason),
             Err(error) => ("FAILED", format!("{error:#}")),
         };
-        *match word {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        println!("== {}: {seconds} s {word}{colon}{detail}", step.name);
+        let first = detail.lines().next().unwrap_or_default();
+        self.add([step.name.into(), seconds, word.into(), first.into()]);
+    }
+
+    /// Adds the row of a step: its name, seconds, `ok`, `SKIPPED` or `FAILED`, and more.
+    fn add(&mut self, row: [String; 4]) {
+        *match &*row[2] {
             "ok" => &mut self.passed,
             "SKIPPED" => &mut self.skipped,
             _ => &mut self.failed,
         } += 1;
-        let colon = if detail.is_empty() { "" } else { ": " };
-        println!("== {}: {seconds} s {word}{colon}{detail}", step.name);
-        let first = detail.lines().next().unwrap_or_default();
-        self.table.push([step.name.into(), seconds, word.into(), first.into()]);
+        self.table.push(row);
     }
 }
 

@@ -6,9 +6,10 @@ use crate::executable::executables;
 use crate::process::{output, run, works};
 use crate::{front, tree, venv};
 use anyhow::{Context, Result, ensure};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::{env, fs, thread};
 
 const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
 /// The last minor version of Python 3 that is looked for.
@@ -34,22 +35,44 @@ const TORCHAUDIO: &str = "torchaudio==2.11.0";
 pub fn check() -> Result<Outcome> {
     let folder = assemble()?;
     let python = oldest()?;
-    test(&python, &folder)?;
+    let tested = version(&python)?;
+    let newer = match newest(&tested) {
+        Some((newer, name)) => {
+            let interpreter = newer.to_str().context("the path of a Python is not UTF-8")?;
+            Some((venv::python_of(interpreter, &format!("python{name}-venv"), &PACKAGES[..1])?, name))
+        }
+        None => None,
+    };
+    // Both at once: most of a test's time is one thread's.
+    thread::scope(|scope| {
+        let beside = newer.as_ref().map(|(newer, _)| scope.spawn(|| test(newer, &folder).output()));
+        let result = run(&mut test(&python, &folder));
+        let beside = beside.map(|thread| thread.join().expect("it does not panic"));
+        if let Some((output, (newer, name))) = beside.zip(newer.as_ref()) {
+            let output = output.with_context(|| newer.display().to_string())?;
+            println!("Python {name}:\n{}{}", text(&output.stdout), text(&output.stderr));
+            ensure!(output.status.success(), "the tests on Python {name} ended with {}", output.status);
+        }
+        result
+    })?;
     run(module(&python, "mypy.stubtest", &folder).arg("melisma._melisma"))?;
     run(module(&python, "mypy", &folder).args(["--strict", "--no-incremental", "-p", "melisma"]))?;
-    let tested = version(&python)?;
-    let Some((newer, name)) = newest(&tested) else {
+    let Some((_, name)) = newer else {
         println!("SKIPPED: no Python newer than {tested} with venv was found");
         return Ok(Outcome::Counted(format!("Python {tested}; SKIPPED: none newer was found")));
     };
-    let interpreter = newer.to_str().context("the path of a Python is not UTF-8")?;
-    test(&venv::python_of(interpreter, &format!("python{name}-venv"), &PACKAGES[..1])?, &folder)?;
     Ok(Outcome::Counted(format!("Python {tested} and {name}")))
 }
 
-fn test(python: &Path, folder: &Path) -> Result<()> {
-    let tests = tree::root().join("crates/melisma-py/tests");
-    run(module(python, "unittest", folder).args(["discover", "--start-directory"]).arg(tests))
+/// Returns the command that runs all tests with the package in `folder`.
+fn test(python: &Path, folder: &Path) -> Command {
+    let mut command = module(python, "unittest", folder);
+    command.args(["discover", "--start-directory"]).arg(tree::root().join("crates/melisma-py/tests"));
+    command
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
 /// Runs a module of Python with the package in `folder`.

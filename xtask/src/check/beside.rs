@@ -1,0 +1,85 @@
+//! The steps that only compile, in a process beside the others: for much of its time a build of this workspace keeps
+//! one core busy. They have a target folder of their own, because cargo locks the one that it builds in.
+
+use super::Step;
+use crate::tree;
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::{env, fs};
+
+/// The names of the steps.
+const STEPS: [&str; 5] = ["clippy", "docs", "features", "cuda12", "aarch64"];
+
+/// Returns whether a step can run beside others.
+pub fn takes(step: &Step) -> bool {
+    STEPS.contains(&step.name)
+}
+
+/// Steps that run in a process of their own.
+pub struct Beside {
+    child: Child,
+    log: PathBuf,
+    names: Vec<&'static str>,
+}
+
+impl Beside {
+    /// Starts the steps; what they print is kept until [`Beside::finish`].
+    pub fn start(steps: &[&'static Step]) -> Result<Self> {
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        let folder = tree::target().join("beside");
+        fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+        let log = folder.join("log");
+        let output = File::create(&log).with_context(|| tree::shown(&log))?;
+        let mut command = Command::new(env::current_exe().context("the path of this program")?);
+        command.arg("check").args(&names).env("CARGO_TARGET_DIR", &folder);
+        let errors = output.try_clone().with_context(|| tree::shown(&log))?;
+        let child =
+            command.stdout(output).stderr(errors).spawn().context("cannot start the steps beside the others")?;
+        println!("beside the other steps: {}", names.join(", "));
+        Ok(Self { child, log, names })
+    }
+
+    /// Waits for the steps, prints what they printed, and returns their rows of the report.
+    pub fn finish(mut self) -> Result<Vec<[String; 4]>> {
+        self.child.wait().context("the steps beside the others")?;
+        let log = fs::read(&self.log).with_context(|| tree::shown(&self.log))?;
+        let log = String::from_utf8_lossy(&log);
+        println!("{log}");
+        Ok(self.names.iter().map(|name| row(&log, name)).collect())
+    }
+}
+
+/// Returns the row of the step `name` from its closing line, as in `== docs: 22.1 s ok: 352 public items`.
+fn row(log: &str, name: &str) -> [String; 4] {
+    let said = log.lines().filter_map(|line| line.strip_prefix(&format!("== {name}: "))?.split_once(" s "));
+    match said.last() {
+        Some((seconds, said)) => {
+            let (word, detail) = said.split_once(": ").unwrap_or((said, ""));
+            [name, seconds, word, detail].map(str::to_owned)
+        }
+        None => [name, "", "FAILED", "it did not end"].map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_beside_the_others_has_its_row() {
+        let log =
+            "\n== docs: pages, 3 s long\n== docs: 22.1 s ok: 352 items: all\n== clippy: lints\n== clippy: 3.0 s ok\n";
+        assert_eq!(row(log, "docs"), ["docs", "22.1", "ok", "352 items: all"]);
+        assert_eq!(row(log, "clippy"), ["clippy", "3.0", "ok", ""]);
+        assert_eq!(row("== clippy: lints\n", "clippy")[2], "FAILED");
+    }
+
+    #[test]
+    fn only_steps_of_every_check_run_beside_the_others() {
+        for name in STEPS {
+            assert!(super::super::STEPS.iter().any(|step| step.name == name), "{name}");
+        }
+    }
+}
