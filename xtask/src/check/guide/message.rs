@@ -54,6 +54,13 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_message_keep_their_order() {
+        assert!(contains("a 1 b 2 c", "a ...b ... c"));
+        assert!(!contains("b 1 a", "a...b"));
+        assert!(!contains("a", "a...a"));
+    }
+
+    #[test]
     fn messages_are_those_of_the_sources() {
         let table = |message: &str| format!("{HEAD} why |\n|---|---|\n| `{message}` | - |\n");
         assert_eq!(problem(&table("the file exists already")), None);
