@@ -15,6 +15,7 @@ mod fmt;
 mod formats;
 mod fuzz;
 mod golden;
+mod guide;
 mod hygiene;
 mod licences;
 mod miri;
@@ -30,6 +31,8 @@ mod shim;
 mod speak;
 mod tally;
 mod test;
+
+pub use hygiene::anchor;
 
 use crate::bench::{self, gate::Verdict};
 use crate::table::{Align::Left, Align::Right, Table};
@@ -102,6 +105,7 @@ const STEPS: &[Step] = &[
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests on the oldest and the newest Python, and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
+    always("guide", "the guide: its blocks run, its options and messages exist, its site is whole", guide::check),
     always("golden", "golden files against their manifest", golden::check),
     always(
         "hygiene",

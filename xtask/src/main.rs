@@ -1,5 +1,5 @@
-//! Checks, golden files, benches, pictures and GPU packing: `cargo xtask check`, `golden`, `bench`,
-//! `picture`, `cuda`.
+//! Checks, golden files, benches, pictures, the site of the guide and GPU packing: `cargo xtask check`,
+//! `golden`, `bench`, `picture`, `site`, `cuda`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -9,6 +9,7 @@ mod executable;
 mod front;
 mod golden;
 mod process;
+mod site;
 #[allow(dead_code, reason = "the library uses all of it")]
 #[path = "../../crates/melisma/src/text/table.rs"]
 mod table;
@@ -20,7 +21,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks, golden files, benches, pictures and GPU packing")]
+#[command(name = "cargo xtask", about = "Checks, golden files, benches, pictures, the site and GPU packing")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,6 +37,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Draw the README's pictures of the server's page
     Picture,
+    /// Write the guide and the pages that it leads to as a site, into target/site
+    Site,
     /// Pack test and bench binaries for a machine with a GPU
     Cuda(cuda::Arguments),
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Golden => golden::write(),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Picture => check::page::draw(),
+        Command::Site => site::run(),
         Command::Cuda(arguments) => cuda::run(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -18,6 +18,8 @@ mod safety;
 mod size;
 mod word;
 
+pub use link::anchor;
+
 use super::outcome::Outcome;
 use crate::process::output;
 use crate::tree;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, thread};
 
-const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
+pub const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
 /// The last minor version of Python 3 that is looked for.
 const LATEST: u32 = 40;
 /// Succeeds in a released Python that can make a venv.

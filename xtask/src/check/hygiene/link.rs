@@ -74,11 +74,14 @@ fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
 
 /// Returns the anchors of a page's headings, as GitHub generates them.
 fn headings(page: &File) -> impl Iterator<Item = String> {
-    prose(page).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
-        let title = line.trim_start_matches('#').trim().to_lowercase();
-        let letters = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
-        letters.map(|c| if c == ' ' { '-' } else { c }).collect()
-    })
+    prose(page).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| anchor(line.trim_start_matches('#')))
+}
+
+/// Returns the anchor of a heading.
+pub fn anchor(title: &str) -> String {
+    let title = title.trim().to_lowercase();
+    let letters = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    letters.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[cfg(test)]
