@@ -1,5 +1,5 @@
 // What goes into the ring and what comes out of the worklet, seen from inside the page.
-import { open, playing } from "./harness.js";
+import { loaded, open, playing } from "./harness.js";
 
 /** Begins to copy the present stream's samples as they are written into the ring. */
 export function captureRing(page) {
@@ -7,6 +7,7 @@ export function captureRing(page) {
     const { views } = await import("/page/app.js");
     const { FIELD } = await import("/page/ring.js");
     const { ring } = views.play.player;
+    clearInterval(globalThis.capture?.timer);
     const capture = { pieces: [], marks: [], at: ring.get(FIELD.SPLICE), splice: ring.get(FIELD.SPLICE) };
     globalThis.capture = capture;
     capture.copy = () => {
@@ -34,7 +35,6 @@ export async function captured(page) {
   const { text, marks, rate } = await page.evaluate(async () => {
     const { views } = await import("/page/app.js");
     const { capture } = globalThis;
-    clearInterval(capture.timer);
     capture.copy();
     const bytes = new Uint8Array(await new Blob(capture.pieces).arrayBuffer());
     let text = "";
@@ -87,7 +87,7 @@ export async function tapped(page) {
 /** A page that plays, and whose ring is captured. */
 export async function listen(browser, server, options) {
   const page = await open(browser, server, options);
-  await page.waitForFunction(async () => (await import("/page/app.js")).views.play.controls.preset);
+  await loaded(page);
   await captureRing(page);
   await page.evaluate(() => {
     const note = () => (globalThis.clickedMs = performance.now());

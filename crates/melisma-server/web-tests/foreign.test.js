@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
-import { serve, until } from "./harness.js";
+import { blank, serve, until } from "./harness.js";
 import { browser, server } from "./setup.js";
 
 // Another name is another site; another port of the same name is the same site, but another origin.
@@ -64,29 +64,30 @@ function attempt(url) {
 for (const [relation, host] of Object.entries(HOSTS)) {
   test(`a page of ${relation} cannot use the server`, async () => {
     const { 403: refusedBefore = 0, ...before } = await counts(server, "/v1/synth.wav");
-    const page = await browser.newPage();
+    const page = await blank(browser);
     await page.goto(`http://${host}:${port}/`);
     const results = await page.evaluate(attempt, server.url);
     assert.deepEqual(new Set(Object.values(results)), new Set(["refused"]), JSON.stringify(results));
+    const isCounted = async () => (await counts(server, "/v1/synth.wav"))[403] > refusedBefore;
+    await until(isCounted, "a piece was asked for");
     const { 403: refused, ...after } = await counts(server, "/v1/synth.wav");
-    assert.ok(refused > refusedBefore, "no piece was asked for");
     assert.deepEqual(after, before, "no piece was rendered");
   });
 
   test(`a link on a page of ${relation} opens the page`, async () => {
-    const page = await browser.newPage();
+    const page = await blank(browser);
     await page.goto(`http://${host}:${port}/`);
     await page.evaluate((url) => {
       const link = Object.assign(document.createElement("a"), { href: url, textContent: "listen" });
       document.body.append(link);
     }, server.url);
     await page.click("a");
-    await until(async () => (await page.textContent("#status")).startsWith("connected"), 60_000, "the page is connected");
+    await until(async () => (await page.textContent("#status")).startsWith("connected"), "the page is connected");
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
   });
 
   test(`a listed page of ${relation} asks by CORS`, async () => {
-    const page = await browser.newPage();
+    const page = await blank(browser);
     await page.goto(`http://${host}:${port}/`);
     const results = await page.evaluate(attempt, listing.url);
     for (const name of ["audio by CORS", "fetch by CORS", "socket"]) {

@@ -2,20 +2,20 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { open, pause, playing, render, until } from "./harness.js";
+import { loaded, open, playing, render, streamed, until } from "./harness.js";
 import { browser, server } from "./setup.js";
 import { difference } from "./signal.js";
 
 test("a recording from the beginning is the command line's file", async () => {
   const page = await open(browser, server);
-  await until(() => page.textContent("#tempo-value"), 5000, "the presets are there");
+  await loaded(page);
   await page.click("[data-preset=sleep]");
   await page.fill("#seed", "good night");
   await page.locator("#seed").blur();
   await page.click("#record");
   await page.click("#play");
   await playing(page);
-  await pause(1500);
+  await streamed(page, 1.2);
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#play")]);
   assert.equal(download.suggestedFilename(), "melisma-sleep.wav");
   const bytes = readFileSync(await download.path());
@@ -29,20 +29,20 @@ test("a recording from the beginning is the command line's file", async () => {
 
 test("a change of key is heard without a stop", async () => {
   const page = await open(browser, server);
-  await until(() => page.textContent("#tempo-value"), 5000, "the presets are there");
+  await loaded(page);
   await page.click("#play");
   await playing(page);
-  await pause(300);
+  await streamed(page, 0.3);
   const splice = () => page.evaluate(async () => (await import("/page/app.js")).views.play.player.ring.get(2));
   const before = await splice();
   await page.selectOption("#key", "A");
-  await until(async () => (await splice()) !== before, 5000, "the new stream begins");
+  await until(async () => (await splice()) !== before, "the new stream begins");
   await playing(page);
   assert.equal(await page.textContent("#piece"), "Focus in A dorian");
   const { streams } = await until(async () => {
     const status = await (await fetch(`${server.url}/v1/status`)).json();
     return status.streams.length === 1 && status;
-  }, 5000, "the old stream is closed");
+  }, "the old stream is closed");
   assert.equal(streams[0].kind, "synth");
 });
 
@@ -74,7 +74,7 @@ test("a MIDI keyboard plays notes", async () => {
   };
   const page = await open(browser, server, { init });
   await page.click("#midi");
-  await until(async () => (await page.textContent("#midi-name")) === "Little Piano", 5000, "the device is named");
+  await until(async () => (await page.textContent("#midi-name")) === "Little Piano", "the device is named");
   const lit = (key) => page.evaluate((k) => document.querySelector(`[data-key='${k}']`).classList.contains("lit"), key);
   await page.evaluate(() => globalThis.midi.onmidimessage({ data: [0x90, 64, 100] }));
   assert.equal(await lit(64), true);

@@ -10,7 +10,7 @@ const TEXT = "Good morning. This is a test.";
 async function speaking(options) {
   upstream.answer(tokens, options);
   const page = await open(browser, speaker, { hash: "#speak" });
-  await until(() => page.isVisible("#text"), 5000, "the text field is there");
+  await until(() => page.isVisible("#text"), "the text field is there");
   return page;
 }
 
@@ -21,28 +21,34 @@ const spoken = (page) =>
     const { player, nSamples } = views.speak;
     const start = player.ring.get(FIELD.SPLICE);
     const at = (i) => player.ring.samples[2 * ((start + i) & player.ring.mask)];
-    const samples = Array.from({ length: Math.min(nSamples, player.ring.capacity) }, (_, i) => at(i));
-    return { samples, isPlaying: player.ring.get(FIELD.STATE) === 1 };
+    return Array.from({ length: Math.min(nSamples, player.ring.capacity) }, (_, i) => at(i));
   });
 
+/** Waits until the page has so many samples: the last ones may come after the ledger. */
+const complete = (page, n) =>
+  until(() => page.evaluate(async () => (await import("/page/app.js")).views.speak.nSamples).then((has) => has === n), `there are ${n} samples`);
+
 const whole = (page) =>
-  until(async () => (await page.textContent("#ledger")).includes("tokens were accepted"), 120_000, "the ledger is there");
+  until(async () => (await page.textContent("#ledger")).includes("tokens were accepted"), "the ledger is there");
 
 test("text is heard while it is spoken, and its samples are those of its tokens", async () => {
-  const page = await speaking({ paceMs: 70 });
+  let end;
+  const page = await speaking({ mayEnd: new Promise((resolve) => (end = resolve)) });
   assert.equal(await page.locator("#voice option").count(), 8);
   await page.fill("#text", TEXT);
   await page.selectOption("#voice", "leo");
   await page.click("#say");
   const columns = () => page.evaluate(async () => (await import("/page/app.js")).views.speak.picture.mel.n);
-  await until(async () => (await spoken(page)).isPlaying && (await columns()) > 0, 120_000, "it plays and is drawn");
-  assert.ok(upstream.state.sentFrames < upstream.state.frames.length, "nothing was heard and seen before the last token");
+  const played = () => page.evaluate(async () => (await import("/page/app.js")).views.speak.player?.ring.played() ?? 0);
+  await until(async () => (await played()) > 0 && (await columns()) > 0, "it is heard and drawn before the last token");
+  end();
   await whole(page);
-  const { samples } = await spoken(page);
+  await complete(page, decoded.length);
+  const samples = await spoken(page);
   assert.equal(samples.length, decoded.length);
   const wrong = samples.findIndex((sample, i) => sample !== decoded[i] / 32768);
   assert.equal(wrong, -1, `sample ${wrong} differs from POST /v1/decode`);
-  const { body } = upstream.state.requests[0];
+  const { body } = upstream.turn().requests[0];
   assert.ok(body.prompt.includes(TEXT) && body.prompt.includes("leo"), body.prompt);
   assert.ok(Math.abs((await columns()) - decoded.length / 256) <= 1, `${await columns()} columns`);
   assert.equal(await page.textContent("#speak-title"), TEXT);
@@ -58,8 +64,7 @@ test("the speed changes the length", async () => {
   await page.focus("#text");
   await page.keyboard.press("Control+Enter");
   await whole(page);
-  const { samples } = await spoken(page);
-  assert.equal(samples.length, Math.round(decoded.length / 2));
+  await complete(page, Math.round(decoded.length / 2));
 });
 
 test("the button beside an empty picture speaks the example", async () => {
@@ -78,12 +83,12 @@ test("a model that breaks off is explained", async () => {
   const hasButton = () => page.isVisible("#speak-notice button");
   await page.fill("#text", "");
   await page.click("#say");
-  await until(async () => (await page.textContent("#speak-notice")).includes("no text"), 5000, "the page asks for text");
+  await until(async () => (await page.textContent("#speak-notice")).includes("no text"), "the page asks for text");
   assert.equal(await hasButton(), false);
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
-  await until(async () => (await said()).includes("could not do this"), 120_000, "the page explains it");
+  await until(async () => (await said()).includes("could not do this"), "the page explains it");
   assert.equal(await hasButton(), true, "the model may speak the next time");
 });
 
@@ -92,12 +97,12 @@ test("a model that breaks off after its first words is explained too", async () 
   await page.fill("#text", TEXT);
   await page.click("#say");
   const said = () => page.textContent("#speak-notice");
-  await until(async () => (await said()).includes("could not do this"), 120_000, "the page explains it");
+  await until(async () => (await said()).includes("could not do this"), "the page explains it");
 });
 
 test("a server that cannot speak has no text field", async () => {
   const page = await open(browser, server, { hash: "#speak" });
-  await until(() => page.isVisible("#tokens"), 5000, "the view is there");
+  await until(() => page.isVisible("#tokens"), "the view is there");
   assert.equal(await page.isVisible("#text"), false);
   assert.deepEqual(page.complaints, []);
 });

@@ -5,21 +5,29 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { tap, tapped } from "./capture.js";
-import { open, pause, playing, serve, until } from "./harness.js";
+import { loaded, open, playing, serve, streamed, until } from "./harness.js";
 import { browser, server as shared } from "./setup.js";
 import { gapEdges } from "./signal.js";
 
-const noticed = (page, text) =>
-  until(async () => (await page.textContent("#play-notice")).includes(text), 120_000, `the page says "${text}"`);
+const noticed = async (page, text) => {
+  let said;
+  const isSaid = async () => (said = await page.textContent("#play-notice")).includes(text);
+  await until(isSaid, `the page says "${text}"`).catch((error) => Promise.reject(new Error(`${error.message}: "${said}"`)));
+};
 
 test("a browser that blocks the sound is asked once more", async () => {
   const streams = async () => (await (await fetch(`${shared.url}/v1/status`)).json()).streams;
-  await until(async () => (await streams()).length === 0, 120_000, "the pages before this one have left");
+  await until(async () => (await streams()).length === 0, "the pages before this one have left");
   // Nobody has touched the page when this clicks, so the browser allows no sound. What a test asks the
-  // page counts as a touch, so it waits.
-  const init = () => addEventListener("load", () => document.getElementById("play").click());
+  // page counts as a touch, so the page says by itself what it shows.
+  const init = () =>
+    addEventListener("load", () => {
+      const notice = document.getElementById("play-notice");
+      new MutationObserver(() => console.info(notice.textContent)).observe(notice, { childList: true });
+      document.getElementById("play").click();
+    });
   const page = await open(browser, shared, { init });
-  await pause(2500);
+  await until(() => page.logged.some((text) => text.includes("blocked the sound")), "the page says that the sound is blocked");
   await noticed(page, "blocked the sound");
   assert.deepEqual(await streams(), [], "a blocked page holds no stream");
   await page.click("#play-notice button");
@@ -33,16 +41,19 @@ test("a lost connection comes back by itself, without a click", async () => {
   await tap(page);
   await page.click("#play");
   await playing(page);
-  await pause(800);
+  const sounds = async () => (await tapped(page)).some((sample) => sample !== 0);
+  await until(sounds, "there is sound");
+  await streamed(page, 0.5);
   await server.stop();
   await noticed(page, "Trying again in");
-  await pause(500);
-  server = await serve({ port });
+  const isDry = () => page.evaluate(async () => (await import("/page/app.js")).views.play.player.ring.get(5) === 0);
+  await until(isDry, "the sound has stopped");
+  server = await until(() => serve({ port }), "the port is free again");
   await playing(page);
-  await pause(500);
+  const gaps = async () => gapEdges(await tapped(page));
+  await until(async () => (await gaps()).nGaps >= 1, "the sound comes back after a gap");
   assert.equal(await page.isVisible("#play-notice"), false);
-  const { edges, nGaps } = gapEdges(await tapped(page));
-  assert.ok(nGaps >= 1, "the sound never stopped");
+  const { edges } = await gaps();
   assert.ok(edges.every((edge) => Math.abs(edge) < 0.01), `a click: ${edges}`);
   await server.stop();
 });
@@ -71,8 +82,7 @@ test("a key whose streams are in use is named with its wait, and tried again", a
     await noticed(page, "needs a key");
     await page.fill("#play-notice [aria-label='API key']", "opensesame");
     await page.keyboard.press("Enter");
-    const preset = () => page.evaluate(async () => (await import("/page/app.js")).views.play.controls.preset?.name);
-    await until(async () => (await preset()) === "focus", 120_000, "the presets are there");
+    await loaded(page);
     await page.click("#play");
     return page;
   };
@@ -97,9 +107,8 @@ test("a server with a key asks for it, and plays after it", async () => {
   await noticed(page, "does not accept that key");
   await page.fill("#play-notice [aria-label='API key']", "wh&t-a/key?");
   await page.keyboard.press("Enter");
-  await until(async () => (await page.textContent("#status")).startsWith("connected"), 120_000, "the status connects");
-  const preset = () => page.evaluate(async () => (await import("/page/app.js")).views.play.controls.preset?.name);
-  await until(async () => (await preset()) === "focus", 120_000, "the presets are there");
+  await until(async () => (await page.textContent("#status")).startsWith("connected"), "the status connects");
+  await loaded(page);
   assert.equal(locked, "Focus in D dorian");
   assert.equal(await page.textContent("#piece"), locked, "the piece had another name before the key");
   await page.click("#play");
@@ -112,15 +121,38 @@ test("a server with a key asks for it, and plays after it", async () => {
 test("a key that was given under Speak is good for Play", async () => {
   const server = await serve({ env: { MELISMA_API_KEY: "opensesame" } });
   const page = await open(browser, server, { hash: "#speak" });
-  await until(async () => (await page.textContent("#speak-notice")).includes("needs a key"), 120_000, "it asks for the key");
+  await until(async () => (await page.textContent("#speak-notice")).includes("needs a key"), "it asks for the key");
   await page.fill("#speak-notice input", "opensesame");
   await page.keyboard.press("Enter");
   await page.click("#nav-play");
-  const preset = () => page.evaluate(async () => (await import("/page/app.js")).views.play.controls.preset?.name);
-  await until(async () => (await preset()) === "focus", 120_000, "the presets are there");
+  await loaded(page);
   await page.click("#play");
   await playing(page);
   await server.stop();
+});
+
+test("music that was started beside the question for a key stays visible when the key is accepted", async () => {
+  const page = await open(browser, shared);
+  const view = (name) => page.evaluate(async (call) => void (await import("/page/app.js")).views.play[call](), name);
+  await view("askKey");
+  await page.click("#play");
+  await playing(page);
+  await view("unlock");
+  assert.equal(await page.isVisible("#play-notice"), false);
+});
+
+test("a browser whose sound is slow to begin blocks nothing", async () => {
+  const init = () => {
+    const resume = AudioContext.prototype.resume;
+    AudioContext.prototype.resume = async function () {
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      return resume.call(this);
+    };
+  };
+  const page = await open(browser, shared, { init });
+  await page.click("#play");
+  await playing(page);
+  assert.equal(await page.isVisible("#play-notice"), false);
 });
 
 test("what time does not mend has no button that tries again", async () => {

@@ -2,7 +2,8 @@
 import { createServer } from "node:http";
 
 export async function standIn() {
-  const state = { frames: [], paceMs: 0, dieAfter: Infinity, requests: [], sentFrames: 0 };
+  // A request that is still answered when the next test begins belongs to the turn before.
+  let turn;
   const server = createServer(async (request, reply) => {
     // The server asks now and then whether this one is there.
     if (request.method === "GET") {
@@ -13,6 +14,7 @@ export async function standIn() {
     for await (const chunk of request) {
       chunks.push(chunk);
     }
+    const state = turn;
     state.requests.push({ path: request.url, body: JSON.parse(Buffer.concat(chunks).toString()) });
     state.sentFrames = 0;
     reply.writeHead(200, { "content-type": "text/event-stream" });
@@ -20,6 +22,9 @@ export async function standIn() {
       if (state.sentFrames === state.dieAfter) {
         reply.destroy();
         return;
+      }
+      if (state.sentFrames === state.frames.length - 1) {
+        await state.mayEnd;
       }
       reply.write(`data: ${JSON.stringify({ choices: [{ index: 0, text, finish_reason: null }] })}\n\n`);
       state.sentFrames += 1;
@@ -36,9 +41,13 @@ export async function standIn() {
   /**
    * Forgets the requests before.
    * @param {string} tokens what it answers from now on
-   * @param {{ paceMs?: number, dieAfter?: number }} options time between two frames, frames before it breaks off
+   * @param {{ paceMs?: number, dieAfter?: number, mayEnd?: Promise<void> }} options time between two frames,
+   *   frames before it breaks off, what the last frame waits for
    */
-  const answer = (tokens, { paceMs = 0, dieAfter = Infinity } = {}) =>
-    Object.assign(state, { frames: tokens.match(/(?:<custom_token_\d+>\s*){7}/g), paceMs, dieAfter, requests: [] });
-  return { url: `http://127.0.0.1:${server.address().port}`, state, answer, stop };
+  const answer = (tokens, { paceMs = 0, dieAfter = Infinity, mayEnd } = {}) => {
+    const frames = tokens.match(/(?:<custom_token_\d+>\s*){7}/g);
+    turn = { frames, paceMs, dieAfter, mayEnd, requests: [], sentFrames: 0 };
+  };
+  answer("<custom_token_0>".repeat(7));
+  return { url: `http://127.0.0.1:${server.address().port}`, turn: () => turn, answer, stop };
 }

@@ -126,6 +126,8 @@ export class PlayView {
   }
 
   async start() {
+    // The server's answer to a key may come later, and must not replace what this attempt says.
+    this.isAsking = false;
     this.enter({ name: "waiting" });
     this.roll.clear();
     this.player.ring.splice();

@@ -1,6 +1,8 @@
 // The audio side of a view: a context, the worklet that plays a ring, and the ring.
 import { FIELD, Ring } from "./ring.js";
 
+/** A browser that blocks the sound never says so. One that was touched blocks none, but may be slow to begin. */
+const [PATIENCE_MS, TOUCHED_PATIENCE_MS] = [1000, 30_000];
 /** Frames: more than a second at any common rate. */
 const CAPACITY = 1 << 17;
 
@@ -39,12 +41,10 @@ export class Player {
     this.node.connect(this.context.destination);
   }
 
-  /**
-   * Lets the sound begin as soon as there is some. Returns whether the browser allows it.
-   * @param {number} patienceMs
-   */
-  async resume(patienceMs = 1000) {
+  /** Lets the sound begin as soon as there is some. Returns whether the browser allows it. */
+  async resume() {
     await this.ready;
+    const patienceMs = navigator.userActivation?.hasBeenActive ? TOUCHED_PATIENCE_MS : PATIENCE_MS;
     const timeout = new Promise((resolve) => setTimeout(resolve, patienceMs));
     await Promise.race([this.context.resume(), timeout]);
     const isRunning = this.context.state === "running";
