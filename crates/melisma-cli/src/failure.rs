@@ -91,7 +91,7 @@ pub fn usage(error: &clap::Error, all: &clap::Command) -> ExitCode {
     let needs_command = [Usage::DisplayHelpOnMissingArgumentOrSubcommand, Usage::MissingSubcommand];
     let (message, hint) = match needs_command.contains(&error.kind()) {
         true => incomplete(&text, all),
-        false => (message, hint(error)),
+        false => (message, hint(error, &text, all)),
     };
     let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
     if wants_json() {
@@ -129,7 +129,7 @@ fn wants_json() -> bool {
     flags.into_iter().any(|arg| arg == "--json") || std::env::var_os("MELISMA_JSON").is_some_and(|value| is_on(&value))
 }
 
-fn hint(error: &clap::Error) -> String {
+fn hint(error: &clap::Error, text: &str, all: &clap::Command) -> String {
     let words = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => vec![word.clone()],
         Some(ContextValue::Strings(words)) => words.clone(),
@@ -140,9 +140,28 @@ fn hint(error: &clap::Error) -> String {
     if let Some(word) = suggested.into_iter().find_map(|kind| words(kind).pop()) {
         return format!("did you mean `{word}`?");
     }
-    match words(ContextKind::ValidValue) {
-        values if !values.is_empty() => format!("use one of {}", values.join(", ")),
-        _ if error.kind() == Usage::InvalidSubcommand => "`melisma --help` lists the commands".to_owned(),
-        _ => "`melisma --help` and `melisma COMMAND --help` list what there is".to_owned(),
+    let help = format!("`{} --help`", called(all));
+    match (words(ContextKind::ValidValue), error.kind()) {
+        (values, _) if !values.is_empty() => format!("use one of {}", values.join(", ")),
+        (_, Usage::InvalidSubcommand) => "`melisma --help` lists the commands".to_owned(),
+        (_, Usage::MissingRequiredArgument) => {
+            match text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")) {
+                Some(usage) => format!("write {usage}; {help} explains it"),
+                None => format!("{help} explains what it needs"),
+            }
+        }
+        _ => format!("{help} explains its arguments"),
     }
+}
+
+/// Returns the command that was called, as in `melisma dataset build`.
+fn called(all: &clap::Command) -> String {
+    let (mut command, mut path) = (all, all.get_name().to_owned());
+    for arg in std::env::args_os().skip(1) {
+        if let Some(next) = arg.to_str().and_then(|name| command.find_subcommand(name)) {
+            path += &format!(" {}", next.get_name());
+            command = next;
+        }
+    }
+    path
 }

@@ -21,6 +21,7 @@ mod errors;
 mod habits;
 mod lost;
 mod memory;
+mod mistakes;
 mod onnx_memory;
 mod optimize;
 mod outputs;

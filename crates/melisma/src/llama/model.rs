@@ -59,7 +59,9 @@ impl Model {
     /// As [`Model::open_in`].
     pub fn open_rounded_in(context: &Context, folder: impl AsRef<Path>, rounding: Rounding) -> Result<Self> {
         let folder = folder.as_ref();
-        let text = read_text(&folder.join("config.json"), MAX_CONFIG)?;
+        let text = read_text(&folder.join("config.json"), MAX_CONFIG).map_err(|error| {
+            error.with_hint("a language model is a folder with config.json, tokenizer.json and weights in safetensors")
+        })?;
         let config = Config::from_json(text.as_bytes()).map_err(|error| error.at(folder.display()))?;
         let files = Files::open(folder)?;
         let weights = Weights::new(&files, (context.device(), rounding), context.budget())?;

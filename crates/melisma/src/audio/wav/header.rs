@@ -171,7 +171,12 @@ impl Family {
             Some(b"RF64" | b"BW64") => (Self::Long, &head[8..12]),
             Some(b"riff") if known >= 16 && head[..16] == W64_RIFF => (Self::W64, &head[24..28]),
             Some(b"riff") if known < 16 => return Err(short()),
-            Some(_) => return Err(Error::corrupt("not a WAV file: no RIFF at its start")),
+            Some(_) => {
+                return Err(Error::corrupt("not a WAV file: no RIFF at its start").with_hint(
+                    "audio is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF; convert other formats, \
+                     as in `ffmpeg -i IN OUT.wav`",
+                ));
+            }
             None => return Err(short()),
         };
         if known < family.first_chunk() as usize {

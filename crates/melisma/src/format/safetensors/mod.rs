@@ -81,7 +81,7 @@ impl Header {
         }
         if json_len > data_len {
             let message = format!("the header has {json_len} bytes, the file only {size}");
-            return Err(Error::truncated(message));
+            return Err(Error::truncated(message).with_hint("the file was cut off: make or fetch it again"));
         }
         let json = read(file, 8, json_len as usize)?;
         Self::parse(&json, data_len - json_len)
