@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use melisma::audio::{Source, Stream, Target};
 use melisma::config::{Config, Layers, Sources};
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, Metadata, journal as journals};
+use melisma::dataset::{self, Fields, Metadata, journal as journals};
 use melisma::format::checkpoint::Checkpoint;
 use melisma::format::npy as arrays;
 use melisma::format::safetensors::Header;
@@ -18,13 +18,13 @@ use melisma::snac::tokens::{Format, Reader};
 use melisma::synth::{BusConfig, Length, Performance, Score, Sequence, Setup, SoundFont, Style, compose};
 use melisma::{Budget, llama, snac, speak};
 use melisma_bench::Record;
-use melisma_server::{Guard, Keyring};
 use melisma_server::http::guard::protocols;
 use melisma_server::http::query::Query;
 use melisma_server::upstream::event::Events;
 use melisma_server::upstream::{clean, completion};
 use melisma_server::websocket::frame::Reader as FrameReader;
 use melisma_server::websocket::{Violation, Writer, handshake};
+use melisma_server::{Guard, Keyring};
 use tempfile::NamedTempFile;
 
 /// The most memory that a parser with a budget may use.
@@ -206,8 +206,9 @@ pub fn journal(bytes: &[u8]) {
 
 /// Reads tables with the texts of audio files.
 pub fn metadata(bytes: &[u8]) {
-    for (suffix, column) in [(".csv", "2"), (".tsv", "text")] {
-        if let Ok(table) = Metadata::open(file(bytes, suffix).path(), column, None) {
+    let kept = Fields::new("text").with_kept(vec!["lang".to_owned()]).with_speaker(Some("who".to_owned()));
+    for (suffix, fields) in [(".csv", Fields::new("2")), (".tsv", kept.clone()), (".jsonl", kept)] {
+        if let Ok(table) = Metadata::open_fields(file(bytes, suffix).path(), &fields) {
             let _ = table.text("a.wav");
         }
     }

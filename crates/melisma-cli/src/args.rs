@@ -22,7 +22,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{build, failure};
-pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, MergeArgs, PlanArgs};
+pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, MergeArgs, PlanArgs, RepairArgs};
 pub use encode::EncodeArgs;
 use groups::grouped;
 pub use input::InputArgs;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use melisma::Existing;
 use melisma::dataset::store::{ColumnType, Store};
 use melisma::dataset::{
-    Check, Counters, Feature, Lengths, LineFormat, Lines, Metadata, Options, Outcome, Request, StoreKind, Tail,
-    Techniques, Texts, Tokens, Untexted,
+    Check, Counters, Feature, Fields, Lengths, LineFormat, Lines, Metadata, Options, Outcome, Preparation, Request,
+    StoreKind, Tail, Techniques, Texts, Tokens, Trim, Untexted,
 };
 use melisma::format::npy;
 use melisma::mel::Config;
@@ -70,8 +70,36 @@ impl From<How> for Techniques {
     }
 }
 
-/// The least and the most seconds of a file.
-type LengthArgs = (Option<f64>, Option<f64>);
+/// A table of texts, and the columns of it that are read.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct TableArgs {
+    path: PathBuf,
+    text: String,
+    /// The column with the names of the files.
+    name: Option<String>,
+    kept: Vec<String>,
+    speaker: Option<String>,
+}
+
+/// Which files are used, and what is done with their audio.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct FilesArgs {
+    min_seconds: Option<f64>,
+    max_seconds: Option<f64>,
+    /// The threshold in dB and the margin in seconds.
+    trim: Option<(f64, f64)>,
+    loudness: Option<f64>,
+}
+
+impl FilesArgs {
+    fn checked(&self) -> Result<(Lengths, Preparation)> {
+        let trim = |(db, seconds)| Trim::default().with_threshold_db(db).with_margin_seconds(seconds);
+        Ok((Lengths::new(self.min_seconds, self.max_seconds)?, Preparation::new(self.trim.map(trim), self.loudness)?))
+    }
+}
+
 /// Device, threads and memory limit.
 type ExecArgs<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
 
@@ -103,7 +131,7 @@ impl PyBuilder {
         preset: &str,
         values: &Bound<'py, PyDict>,
         segments: (f64, Option<f64>, bool),
-        lengths: LengthArgs,
+        files: FilesArgs,
         techniques: How,
     ) -> PyResult<Self> {
         let mut config = Config::preset(preset).map_err(raise)?;
@@ -113,7 +141,7 @@ impl PyBuilder {
             let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
             let mut options =
                 Options::new(config.clone(), segment)?.with_tail(tail).with_hop(hop.unwrap_or(segment))?;
-            options.lengths = Lengths::new(lengths.0, lengths.1)?;
+            (options.lengths, options.preparation) = files.checked()?;
             if values.contains("dtype").unwrap_or(false) {
                 options.mel.dtype = config.dtype;
             }
@@ -131,31 +159,61 @@ impl PyBuilder {
         py: Python<'py>,
         exec: ExecArgs<'py>,
         model: &str,
-        table: Option<(PathBuf, String, Option<String>)>,
+        table: Option<TableArgs>,
         measure: Option<(Option<f64>,)>,
-        filters: (LengthArgs, bool),
+        filters: (FilesArgs, bool),
         lines: LinesArgs,
     ) -> PyResult<Self> {
-        let ((min_seconds, max_seconds), requires_text) = filters;
-        let lengths = Lengths::new(min_seconds, max_seconds).map_err(raise)?;
+        let (files, requires_text) = filters;
+        let (lengths, preparation) = files.checked().map_err(raise)?;
         let untexted = if requires_text { Untexted::LeaveOut } else { Untexted::Keep };
         let codec = Codec::open(py, model, exec_options(&exec))?;
         let texts = match table {
             None => Texts::Beside,
-            Some((path, text, name)) => {
-                let open = move |_: &_| Metadata::open(&path, &text, name.as_deref());
+            Some(TableArgs { path, text, name, kept, speaker }) => {
+                let fields = Fields::new(text).with_path(name).with_kept(kept).with_speaker(speaker);
+                let open = move |_: &_| Metadata::open_fields(&path, &fields);
                 Texts::Table(Arc::new(signal::alone(py, open)?))
             }
         };
         let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
         let tokens = Tokens::new(Arc::clone(&codec.model)).with_texts(texts).with_check(check);
-        let tokens = tokens.with_lengths(lengths).with_untexted(untexted);
+        let tokens = tokens.with_lengths(lengths).with_untexted(untexted).with_preparation(preparation);
         let lines = Lines::from(lines);
         if lines.format == LineFormat::Orpheus {
             check_orpheus(codec.model.config()).map_err(raise)?;
         }
         let (feature, techniques) = (tokens.into(), Techniques::default());
         Ok(Self { opened: Local::new(Opened { exec: codec.exec, feature, techniques, lines }) })
+    }
+
+    /// Repairs a dataset of spectrograms, with its own settings.
+    #[staticmethod]
+    fn like<'py>(py: Python<'py>, exec: ExecArgs<'py>, path: PathBuf) -> PyResult<Self> {
+        let options = || -> Result<Options> {
+            let layout = Store::open(&path)?.layout;
+            if layout.is_tokens() {
+                return Err(Error::invalid(format!("{}: these are tokens; their model is needed", path.display()))
+                    .with_hint("use feature=Tokens(model=..., texts=...)"));
+            }
+            Options::parse(layout.text("config").unwrap_or_default())
+        };
+        let feature = py.detach(options).map_err(raise)?.into();
+        let exec = ExecContext::open(py, exec_options(&exec))?;
+        Ok(Self {
+            opened: Local::new(Opened { exec, feature, techniques: Techniques::default(), lines: Lines::default() }),
+        })
+    }
+
+    /// Rebuilds the damaged rows of a dataset, and returns what a verification finds then.
+    fn repair<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyInputs>,
+        path: PathBuf,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Opened { exec, feature, .. } = self.opened.get()?;
+        verify::repair(py, (&inputs.get().inputs, &path), (exec, feature))
     }
 
     /// Builds one dataset or shard, and returns a report.

@@ -114,6 +114,8 @@ class World:
             dataset.build(path("wave.wav"), path(f"part{index}.h5"), dataset.Mel(segment=0.5), shard=(index + 1, 2), progress=False)
         self.report = dataset.build(path("wave.wav"), path("rows.h5"), dataset.Mel(segment=0.5), progress=False)
         self.rows = dataset.open(path("rows.h5"))
+        dataset.build(path("wave.wav"), path("codes.safetensors"), dataset.Tokens(), device="cpu", progress=False)
+        self.coded = dataset.open(path("codes.safetensors"))
         self.decoder, self.encoder = snac.Decoder(device="cpu"), snac.Encoder(device="cpu")
         self.snac = snac.SNAC("builtin:mini24", device="cpu")
         self.speaker = speak.Speaker(voice.write(path("voice")), device="cpu")
@@ -162,6 +164,7 @@ class World:
             "dataset.Mel": dataset.Mel,
             "dataset.Report": lambda: self.report,
             "dataset.Table": lambda: dataset.Table("table.csv", 1),
+            "dataset.Trim": dataset.Trim,
             "dataset.Tokens": dataset.Tokens,
             "dataset.Verified": lambda: dataset.verify(self.path("rows.h5")),
             "mel.Transform": lambda: self.transform,
@@ -312,6 +315,7 @@ class World:
             "dataset.Dataset.__getitem__": lambda: Recipe(self.rows.__getitem__, 1),
             "dataset.Dataset.__getitems__": lambda: Recipe(self.rows.__getitems__, [1, 0]),
             "dataset.Dataset.column": lambda: Recipe(self.rows.column, name="mel"),
+            "dataset.Dataset.text": lambda: Recipe(self.coded.text, index=0, name="path"),
             "dataset.Rows": lambda: Recipe(dataset.Rows, dataset=self.rows, indices=[0]),
             "dataset.build": lambda: Recipe(
                 dataset.build, inputs=[path("wave.wav")], output=path("built.h5"),
@@ -334,15 +338,19 @@ class World:
             ),
             "dataset.Mel": lambda: Recipe(
                 dataset.Mel, preset="builder", segment=0.5, segment_hop=0.25, drop_tail=True, min_seconds=0.1,
-                max_seconds=9.5, values={}, n_mels=20,
+                max_seconds=9.5, trim=True, loudness=-23.0, values={}, n_mels=20,
                 buffers_in_flight=2, segments_per_buffer=4, autosize_gpu_batch=False,
             ),
             "dataset.Report": lambda: Recipe(dataset.Report, **self.report),
             "dataset.Report.__getitem__": lambda: Recipe(self.report.__getitem__, "rows"),
-            "dataset.Table": lambda: Recipe(dataset.Table, path=table, text_column="text", path_column=1),
+            "dataset.Table": lambda: Recipe(
+                dataset.Table, path=table, text_column="text", path_column=1, keep=("lang",), speaker_column=2
+            ),
+            "dataset.Trim": lambda: Recipe(dataset.Trim, threshold_db=-40.0, margin=0.25),
             "dataset.Tokens": lambda: Recipe(
                 dataset.Tokens, model="builtin:mini24", texts=None, verify_audio=True, min_snr=-100.0, format="codes",
-                drop_repeats=False, min_seconds=0.1, max_seconds=9.5, require_text=False,
+                drop_repeats=False, min_seconds=0.1, max_seconds=9.5, trim=dataset.Trim(), loudness=-23.0,
+                require_text=False,
             ),
             "dataset.collate": lambda: Recipe(dataset.collate, rows=dataset.Rows(self.rows, [0, 1])),
             "dataset.merge": lambda: Recipe(
@@ -351,6 +359,10 @@ class World:
             ),
             "dataset.open": lambda: Recipe(dataset.open, path=path("rows.h5")),
             "dataset.verify": lambda: Recipe(dataset.verify, path=path("rows.h5")),
+            "dataset.verify and repair": lambda: Recipe(
+                dataset.verify, path=path("codes.safetensors"), repair=True, inputs=[path("wave.wav")],
+                feature=dataset.Tokens(), root=None, device="cpu", threads=1, memory_limit="1GiB",
+            ),
             "dataset.Verified": lambda: Recipe(dataset.Verified, **dataset.verify(path("rows.h5"))),
             "dataset.Verified.__getitem__": lambda: Recipe(dataset.verify(path("rows.h5")).__getitem__, "rows"),
             "mel.Transform": lambda: Recipe(mel.Transform, preset="whisper-80", device="cpu", **sizes),

@@ -11,7 +11,7 @@ use super::input::InputArgs;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Corpora")]
 pub struct CorpusArgs {
-    /// A CSV or TSV table with the texts of the files
+    /// A CSV or TSV table with the texts of the files, or JSON lines whose keys are the columns
     #[arg(long, value_name = "FILE", requires = "text_column")]
     pub metadata: Option<PathBuf>,
     /// The column with the texts: a name in the first line, or a number counted from 1
@@ -20,6 +20,12 @@ pub struct CorpusArgs {
     /// The column with the file names [default: path, or the first]
     #[arg(long, value_name = "N|NAME", requires = "metadata")]
     pub path_column: Option<String>,
+    /// Columns of the table that become columns of the corpus, or keys of its lines, by their names
+    #[arg(long, value_name = "NAME,...", requires = "metadata", value_delimiter = ',')]
+    pub keep_column: Vec<String>,
+    /// The column with the speakers: texts begin with "SPEAKER: ", and the corpus has a column source
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub speaker_column: Option<String>,
     /// Leave out files without a text
     #[arg(long)]
     pub require_text: bool,

@@ -36,11 +36,13 @@ Examples:
     /// Check every column of every row against its recorded hash
     #[command(after_help = "\
 Examples:
-  melisma dataset verify train.h5
-  melisma dataset verify --json train.h5")]
+  melisma dataset verify --json train.h5
+  melisma dataset verify train.h5 --repair --from wavs/")]
     Verify {
         /// A dataset, or a .jsonl file of tokens
         path: PathBuf,
+        #[command(flatten)]
+        repair: RepairArgs,
     },
     /// Merge shards into one dataset
     #[command(after_help = "\
@@ -55,6 +57,37 @@ Examples:
   melisma dataset plan --job tokens --hours 5000 --machine snac-encode.json --machines 8 --network 1.25GB
   melisma dataset plan --job pack --size 1.4TB --machine pack.json --storage 2GB")]
     Plan(PlanArgs),
+}
+
+/// What damaged rows are rebuilt from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Repair")]
+pub struct RepairArgs {
+    /// Rebuild damaged rows from the original audio, with the bytes that they had; other settings are those of the
+    /// dataset
+    #[arg(long, requires = "from")]
+    pub repair: bool,
+    /// What it was built from: folders, audio files, or text files with one path per line; repeatable
+    #[arg(long, value_name = "DIR|LIST", requires = "repair")]
+    pub from: Vec<PathBuf>,
+    /// Where relative paths in lists begin [default: the folder of the list]
+    #[arg(long, value_name = "DIR", requires = "repair")]
+    pub root: Option<PathBuf>,
+    /// The codec of tokens
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// The table with the texts of tokens
+    #[arg(long, value_name = "FILE", requires_all = ["repair", "text_column"])]
+    pub metadata: Option<PathBuf>,
+    /// The column with the texts
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub text_column: Option<String>,
+    /// The column with the file names [default: path, or the first]
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub path_column: Option<String>,
+    /// The column with the speakers
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub speaker_column: Option<String>,
 }
 
 /// Arguments of `dataset merge`.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use melisma::Result;
+use melisma::dataset::{Preparation, Trim};
 
 /// Which audio files are used.
 #[derive(Debug, Args)]
@@ -19,6 +21,18 @@ pub struct InputArgs {
     /// Leave out longer files
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = seconds)]
     pub max_seconds: Option<f64>,
+    /// Leave out silence at both ends of files
+    #[arg(long)]
+    pub trim: bool,
+    /// 10 ms below this power are silence, in dB of full scale [default: -50]
+    #[arg(long, value_name = "DB", allow_negative_numbers = true, requires = "trim")]
+    pub trim_threshold: Option<f64>,
+    /// The silence that stays at each end [default: 0.1]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, requires = "trim")]
+    pub trim_margin: Option<f64>,
+    /// Give each file this loudness, as far as its true peak stays at -1 dBTP [default: its own]
+    #[arg(long, value_name = "LUFS", allow_negative_numbers = true)]
+    pub loudness: Option<f64>,
     /// Stop when more than N files have failed
     #[arg(long, value_name = "N", conflicts_with = "on_error")]
     pub max_failures: Option<usize>,
@@ -31,11 +45,22 @@ impl InputArgs {
             || self.root.is_some()
             || self.min_seconds.is_some()
             || self.max_seconds.is_some()
+            || self.trim
+            || self.loudness.is_some()
             || self.max_failures.is_some()
+    }
+
+    /// Returns what is done with the audio of a file before rows are made of it.
+    pub fn preparation(&self) -> Result<Preparation> {
+        let own = Trim::default();
+        let trim = own
+            .with_threshold_db(self.trim_threshold.unwrap_or(own.threshold_db))
+            .with_margin_seconds(self.trim_margin.unwrap_or(own.margin_seconds));
+        Preparation::new(self.trim.then_some(trim), self.loudness)
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
     seconds.ok_or_else(|| "use a number of seconds, as in 0.5 or 30".to_owned())
 }

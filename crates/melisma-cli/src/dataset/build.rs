@@ -22,6 +22,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let lengths = Lengths::new(args.files.min_seconds, args.files.max_seconds)?;
     let mut options =
         Options::new(mel::config(&args.mel)?, segment)?.with_hop(hop)?.with_tail(tail).with_lengths(lengths);
+    options = options.with_preparation(args.files.preparation()?);
     match args.dtype.as_deref() {
         Some("f16") => options.mel.dtype = OutputPrecision::F16,
         Some(_) => options.mel.dtype = OutputPrecision::F32,

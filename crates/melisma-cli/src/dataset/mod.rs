@@ -3,6 +3,7 @@
 mod build;
 mod merge;
 mod plan;
+mod repair;
 pub mod report;
 pub mod watch;
 
@@ -18,7 +19,7 @@ use melisma::text::table::{Align, Table};
 use melisma::text::{count, size};
 use serde_json::{Map, Value, json};
 
-use crate::args::{DatasetArgs, DatasetCommand};
+use crate::args::{DatasetArgs, DatasetCommand, RepairArgs};
 use crate::session::Session;
 use crate::terminal;
 
@@ -31,7 +32,7 @@ pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
         DatasetCommand::Build(args) => build::run(session, args),
         DatasetCommand::Plan(args) => plan::run(session, args),
         DatasetCommand::Info { path } => info(session, path),
-        DatasetCommand::Verify { path } => verify(session, path),
+        DatasetCommand::Verify { path, repair } => verify(session, path, repair),
         DatasetCommand::Merge(args) => merge::run(session, args),
     }
 }
@@ -82,9 +83,18 @@ fn host_budget(session: &Session) -> Result<Budget> {
     Ok(memory::budget(session.config.memory_limit.value, &Device::cpu()?))
 }
 
-fn verify(session: &Session, path: &Path) -> Result<()> {
-    let budget = host_budget(session)?;
-    let verified = dataset::verify(path, session.config.threads.value.count(), &budget)?;
+fn verify(session: &Session, path: &Path, repair: &RepairArgs) -> Result<()> {
+    let (budget, verified, repaired) = match repair.repair {
+        false => {
+            let budget = host_budget(session)?;
+            let verified = dataset::verify(path, session.config.threads.value.count(), &budget)?;
+            (budget, verified, None)
+        }
+        true => {
+            let repaired = repair::run(session, path, repair)?;
+            (session.context()?.budget().clone(), repaired.verified, Some(repaired.rows))
+        }
+    };
     if !verified.unhashed.is_empty() {
         let columns = verified.unhashed.join(", ");
         session.say(&format!("note: {}: its format records no hash of {columns}", terminal::name(path)));
@@ -95,8 +105,10 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
             .say(&format!("note: {origin} is missing: each line was checked by itself, not against what was written"));
     }
     let text = || {
+        let made = repaired.as_ref().map(|rows| format!("{} rebuilt; ", count(rows.len() as u64, "row")));
         format!(
-            "{}, {}: {} zero-filled, {} missing, {} damaged\n",
+            "{}{}, {}: {} zero-filled, {} missing, {} damaged\n",
+            made.unwrap_or_default(),
             count(verified.rows, "row"),
             size::show(verified.bytes),
             verified.zero_filled,
@@ -104,14 +116,20 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
             verified.damaged
         )
     };
-    let json = json!({
+    let mut json = json!({
         "rows": verified.rows, "bytes": verified.bytes, "zero_filled": verified.zero_filled,
         "pending": verified.pending, "damaged": verified.damaged, "first_damaged": verified.first_damaged,
         "first_damaged_files": verified.first_files,
         "plan_matches": verified.plan_matches, "columns_without_hash": verified.unhashed,
         "fault": verified.fault, "missing_origin": verified.missing_origin.as_ref().map(|path| path.display().to_string()),
     });
-    session.print(HOST, text, json)?;
+    if let Some(rows) = &repaired {
+        json["rebuilt"] = json!(rows);
+    }
+    match repaired {
+        None => session.print(HOST, text, json)?,
+        Some(_) => session.print(session.context()?.device(), text, json)?,
+    }
     report_memory(session, &budget);
     verified.check().map_err(|error| error.at(path.display()))
 }

@@ -48,7 +48,7 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.is_empty() {
         return;
     }
-    if outcome.failures.len() > outcome.clipped + outcome.left_out {
+    if outcome.failures.len() > outcome.clipped + outcome.limited + outcome.left_out {
         session.refused_some();
     }
     // Beside the dataset itself if `place` is a link.
@@ -80,6 +80,14 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
             count(outcome.clipped as u64, "file"),
             is(outcome.clipped, "is clipped", "are clipped")
         ));
+    }
+    if outcome.limited > 0 {
+        let verb = is(
+            outcome.limited,
+            "is quieter than asked, because of its peaks",
+            "are quieter than asked, because of their peaks",
+        );
+        kinds.push(format!("{} {verb}", count(outcome.limited as u64, "file")));
     }
     let it_is = is(outcome.failures.len(), "it is", "they are");
     session.say(&format!("{}; {it_is} listed in {list}", kinds.join(", ")));

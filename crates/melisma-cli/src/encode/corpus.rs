@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use melisma::dataset::{
-    Check, Lengths, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens, Untexted,
+    Check, Fields, Lengths, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens, Untexted,
 };
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
@@ -70,7 +70,11 @@ fn tokens(args: &EncodeArgs, codec: &Codec) -> Result<Tokens> {
     let corpus = &args.corpus;
     let texts = match (&corpus.metadata, &corpus.text_column) {
         (Some(path), Some(column)) => {
-            Texts::Table(Arc::new(Metadata::open(path, column, corpus.path_column.as_deref())?))
+            let fields = Fields::new(column)
+                .with_path(corpus.path_column.clone())
+                .with_kept(corpus.keep_column.clone())
+                .with_speaker(corpus.speaker_column.clone());
+            Texts::Table(Arc::new(Metadata::open_fields(path, &fields)?))
         }
         _ => Texts::Beside,
     };
@@ -80,7 +84,8 @@ fn tokens(args: &EncodeArgs, codec: &Codec) -> Result<Tokens> {
         .with_texts(texts)
         .with_check(check(args))
         .with_lengths(Lengths::new(corpus.files.min_seconds, corpus.files.max_seconds)?)
-        .with_untexted(untexted))
+        .with_untexted(untexted)
+        .with_preparation(corpus.files.preparation()?))
 }
 
 fn check(args: &EncodeArgs) -> Check {

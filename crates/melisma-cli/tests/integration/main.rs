@@ -7,6 +7,7 @@ mod commands;
 mod corpus;
 mod corpus_faults;
 mod corpus_files;
+mod corpus_kept;
 mod corpus_lines;
 mod dataset_build;
 mod dataset_disk;

@@ -23,6 +23,24 @@ _ALIASES = {"num_mega_buffers": "buffers_in_flight", "seg_microbatch_segments": 
 _MOST = {"buffers_in_flight": 1024, "segments_per_buffer": 1 << 20}
 
 
+@dataclasses.dataclass(frozen=True)
+class Trim:
+    """Which silence at the ends of files is left out.
+
+    Args:
+        threshold_db: 10 ms below this power are silence, in dB of full scale.
+        margin: Seconds of silence that stay at each end.
+    """
+
+    threshold_db: float = -50.0
+    margin: float = 0.1
+
+
+def _check_trim(trim: object) -> None:
+    if not isinstance(trim, bool | Trim):
+        raise value_error(f"trim is {trim!r}", "use True, False or Trim(threshold_db, margin)")
+
+
 @dataclasses.dataclass(frozen=True, init=False)
 class Mel:
     """Rows that are spectrograms, one for each segment of a file.
@@ -34,6 +52,8 @@ class Mel:
         drop_tail: Whether the rest of a file, if it is shorter than a segment, is left out instead of padded.
         min_seconds: The length of the shortest file that is used; None is any.
         max_seconds: The length of the longest file that is used; None is any.
+        trim: Whether silence at both ends of files is left out: True, or a `Trim` with its threshold and margin.
+        loudness: The loudness in LUFS that each file gets, as far as its true peak stays at -1 dBTP; None is its own.
         values: Values in place of the preset's, by the names of `melisma.mel.keys()`.
         buffers_in_flight: Buffers of each thread on a GPU, also `num_mega_buffers`; None is 1.
         segments_per_buffer: Rows of a buffer, also `seg_microbatch_segments`; None derives them from the bytes.
@@ -47,6 +67,8 @@ class Mel:
     drop_tail: bool
     min_seconds: float | None
     max_seconds: float | None
+    trim: "bool | Trim"
+    loudness: float | None
     values: dict[str, Value] = dataclasses.field(hash=False)
     buffers_in_flight: int | None
     segments_per_buffer: int | None
@@ -61,6 +83,8 @@ class Mel:
         drop_tail: bool = False,
         min_seconds: float | None = None,
         max_seconds: float | None = None,
+        trim: "bool | Trim" = False,
+        loudness: float | None = None,
         values: Mapping[str, Value] | None = None,
         buffers_in_flight: int | None = None,
         segments_per_buffer: int | None = None,
@@ -79,9 +103,10 @@ class Mel:
                 raise value_error(f"`{alias}` and `{name}` are the same", "give one of them")
             techniques[name] = more.pop(alias)  # type: ignore[assignment]
         _check_techniques(techniques, given)
+        _check_trim(trim)
         fields = {
             "preset": preset, "segment": segment, "segment_hop": segment_hop, "drop_tail": drop_tail,
-            "min_seconds": min_seconds, "max_seconds": max_seconds,
+            "min_seconds": min_seconds, "max_seconds": max_seconds, "trim": trim, "loudness": loudness,
             "values": {**(values or {}), **more}, **techniques,
         }
         for name, value in fields.items():
@@ -100,17 +125,27 @@ def _check_techniques(techniques: Mapping[str, Any], given: Mapping[str, str]) -
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A CSV or TSV file with the texts of audio files.
+    """A CSV or TSV file with the texts of audio files, or a .jsonl file of objects, whose keys are the columns.
 
     Args:
         path: The file.
         text_column: The column with the texts: a name in the first line, or a number counted from 1.
         path_column: The column with the names of the audio files; None is `path`, or else the first.
+        keep: Names of columns that become columns of the corpus, or keys of its lines: ("lang", "age").
+        speaker_column: The column with the speakers: texts begin with "SPEAKER: ", and the corpus has a column `source`.
     """
 
     path: StrPath
     text_column: int | str
     path_column: int | str | None = None
+    _: dataclasses.KW_ONLY
+    keep: tuple[str, ...] = ()
+    speaker_column: int | str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.keep, str) or not all(isinstance(name, str) for name in self.keep):
+            raise value_error(f"keep is {self.keep!r}", "use a tuple of names, as in (\"speaker\", \"lang\")")
+        object.__setattr__(self, "keep", tuple(self.keep))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +161,8 @@ class Tokens:
         drop_repeats: Whether lines of a .jsonl output lack frames whose first code repeats that of the frame before.
         min_seconds: The length of the shortest file that is used; None is any.
         max_seconds: The length of the longest file that is used; None is any.
+        trim: Whether silence at both ends of files is left out: True, or a `Trim` with its threshold and margin.
+        loudness: The loudness in LUFS that each file gets, as far as its true peak stays at -1 dBTP; None is its own.
         require_text: Whether files without a text are left out.
     """
 
@@ -138,10 +175,13 @@ class Tokens:
     drop_repeats: bool = False
     min_seconds: float | None = None
     max_seconds: float | None = None
+    trim: "bool | Trim" = False
+    loudness: float | None = None
     require_text: bool = False
 
     def __post_init__(self) -> None:
         lines_of(self.format, self.drop_repeats)
+        _check_trim(self.trim)
         if not isinstance(self.require_text, bool):
             raise value_error(f"require_text is {self.require_text!r}", "use True or False")
         if self.texts is not None and not isinstance(self.texts, Table):
@@ -162,20 +202,29 @@ def lines_of(format: str, drop_repeats: bool) -> dict[str, bool]:
     return {"orpheus": format == "orpheus", "drop_repeats": drop_repeats}
 
 
+def _files(feature: Feature) -> dict[str, Any]:
+    """Returns which files are used and what is done with their audio, as the native module takes it."""
+    trim = Trim() if feature.trim is True else feature.trim
+    return {
+        "min_seconds": feature.min_seconds, "max_seconds": feature.max_seconds, "loudness": feature.loudness,
+        "trim": (trim.threshold_db, trim.margin) if isinstance(trim, Trim) else None,
+    }
+
+
 def builder(feature: Feature, place: Place) -> _melisma._Builder:
     """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         techniques = {name: getattr(feature, name) for name in TECHNIQUES}
-        lengths = (feature.min_seconds, feature.max_seconds)
-        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, lengths, techniques)
+        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, _files(feature), techniques)
     texts, table = feature.texts, None
     if texts is not None:
-        path_column = None if texts.path_column is None else str(texts.path_column)
-        table = (path_of(texts.path), str(texts.text_column), path_column)
+        columns = {"name": texts.path_column, "speaker": texts.speaker_column}
+        optional = {name: None if column is None else str(column) for name, column in columns.items()}
+        table = {"path": path_of(texts.path), "text": str(texts.text_column), "kept": list(texts.keep), **optional}
     measure = (feature.min_snr,) if feature.verify_audio else None
     lines = lines_of(feature.format, feature.drop_repeats)
-    filters = ((feature.min_seconds, feature.max_seconds), feature.require_text)
+    filters = (_files(feature), feature.require_text)
     return _melisma._Builder.tokens(place, path_of(feature.model), table, measure, filters, lines)
 
 

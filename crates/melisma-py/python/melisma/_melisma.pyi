@@ -665,7 +665,7 @@ class _Builder:
         preset: str,
         values: dict[str, Any],
         segments: tuple[float, float | None, bool],
-        lengths: tuple[float | None, float | None],
+        files: dict[str, Any],
         techniques: dict[str, Any],
     ) -> _Builder:
         """Builds datasets of spectrograms."""
@@ -673,12 +673,17 @@ class _Builder:
     def tokens(
         exec: _ExecArgs,
         model: str,
-        table: tuple[str, str, str | None] | None,
+        table: dict[str, Any] | None,
         measure: tuple[float | None] | None,
-        filters: tuple[tuple[float | None, float | None], bool],
+        filters: tuple[dict[str, Any], bool],
         lines: dict[str, bool],
     ) -> _Builder:
         """Builds datasets of tokens."""
+    @staticmethod
+    def like(exec: _ExecArgs, path: StrPath) -> _Builder:
+        """Repairs a dataset of spectrograms, with its own settings."""
+    def repair(self, inputs: _Inputs, path: StrPath) -> dict[str, Any]:
+        """Rebuilds the damaged rows of a dataset, and returns what a verification finds then."""
     def build(self, args: dict[str, Any]) -> dict[str, Any]:
         """Builds one dataset or shard, and returns a report."""
 

@@ -23,8 +23,8 @@ class Dataset(Sequence[Any]):
     Rows are views of the map. Changing one changes later reads of it in this process, never the file, so copy a row before
     you change it. The file must not be changed or cut while it is open.
 
-    Row i of spectrograms is an array [mels, frames]. Row i of tokens is a pair: codes [frames, slots], and its text.
-    `column(name)` is a whole column.
+    Row i of spectrograms is an array [mels, frames]. Row i of tokens is a pair: codes [frames, slots], and its text;
+    `text(i, name)` is another text of the row, and `column(name)` a whole column.
 
     Args:
         path: The file, or the folder of npy files.
@@ -39,7 +39,7 @@ class Dataset(Sequence[Any]):
         self._length = self._checked_length()
         self._values = self.column("codes" if self._is_tokens else "mel")
         if self._is_tokens:
-            self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
+            self._offsets = self.column("offsets")
 
     def _checked_length(self) -> int:
         """Returns the number of rows, in a file that has the columns of a dataset."""
@@ -89,6 +89,25 @@ class Dataset(Sequence[Any]):
                 self._columns[name] = numpy.asarray(mapped).view(numpy.ndarray)
         return self._columns[name]
 
+    def text(self, index: int, name: str = "text") -> str:
+        """Returns a text of a row of tokens.
+
+        Args:
+            index: The number of the row, from the end if it is negative.
+            name: The column: `text`, `path`, or one that was kept of a table, such as `source`.
+
+        Returns:
+            The text; empty if the row has none.
+        """
+        row = index + len(self) if index < 0 else index
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        if f"{name}_offsets" not in self._places:
+            names = [known.removesuffix("_offsets") for known in self._places if known.endswith("_offsets")]
+            raise value_error(f"`{name}` is not a column of texts", f"those of this dataset are {', '.join(names) or 'none'}")
+        offsets = self.column(f"{name}_offsets")
+        return bytes(self.column(name)[int(offsets[row]) : int(offsets[row + 1])]).decode("utf-8", "replace")
+
     @property
     def status(self) -> npt.NDArray[Any]:
         """0 for each row that is valid."""
@@ -135,8 +154,7 @@ class Dataset(Sequence[Any]):
         if not self._is_tokens:
             return self._values[index]
         codes = self._values[int(self._offsets[index]) : int(self._offsets[index + 1])]
-        text = self.column("text")[int(self._texts[index]) : int(self._texts[index + 1])]
-        return codes, bytes(text).decode("utf-8", "replace")
+        return codes, self.text(index)
 
     def __iter__(self) -> Iterator[Any]:
         """Returns every row."""
@@ -151,7 +169,7 @@ class Dataset(Sequence[Any]):
 
 
 #: The attributes of every dataset; those of subclasses are pickled.
-_OPENED = frozenset({"attributes", "_path", "_places", "_columns", "_is_tokens", "_length", "_values", "_offsets", "_texts"})
+_OPENED = frozenset({"attributes", "_path", "_places", "_columns", "_is_tokens", "_length", "_values", "_offsets"})
 
 
 def _reopen(kind: type[Dataset], path: str, own: dict[str, Any]) -> Dataset:

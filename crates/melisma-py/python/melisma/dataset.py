@@ -22,13 +22,13 @@ import numpy
 from . import _feature, _melisma, _report
 from ._array import value_error
 from ._async import twin
-from ._feature import Feature, LineFormat, Mel, Table, Tokens
+from ._feature import Feature, LineFormat, Mel, Table, Tokens, Trim
 from ._path import StrPath, path_of
 from ._rows import Dataset, Rows, collate
 from ._shard import index_of
 
 __all__ = [
-    "Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "Verified", "build", "build_async", "collate", "merge", "open",
+    "Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "Trim", "Verified", "build", "build_async", "collate", "merge", "open",
     "verify",
 ]
 
@@ -82,6 +82,7 @@ class Verified(_report.Report):
         missing_origin: The file that would tell which lines were written to a .jsonl file, if it is not there: each line
             was checked by itself.
         problem: What is wrong, in words; None if the dataset is whole.
+        rebuilt: The rows that a repair rebuilt.
     """
 
     rows: int
@@ -93,6 +94,7 @@ class Verified(_report.Report):
     first_damaged_files: list[str]
     missing_origin: str | None
     problem: str | None
+    rebuilt: list[int] = dataclasses.field(default_factory=list)
 
 
 def build(
@@ -145,11 +147,10 @@ def build(
     resolved = _feature.as_feature(feature, old, "melisma.dataset.build")
     _feature.warn_of_builtin(resolved)
     index, count = index_of(shard)
-    places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     callback, bar = _progress_callback(progress)
     try:
         report = _feature.builder(resolved, (device, threads, memory_limit)).build({
-            "inputs": _melisma._Inputs.find([path_of(place) for place in places], None if root is None else path_of(root)),
+            "inputs": _found(inputs, root),
             "output": path_of(output),
             "store": store,
             "shard": (index, count),
@@ -195,16 +196,52 @@ def merge(
     return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing), lines)[0]
 
 
-def verify(path: StrPath) -> Verified:
-    """Checks every column of every row of a dataset against its recorded hash.
+def verify(
+    path: StrPath,
+    *,
+    repair: bool = False,
+    inputs: StrPath | Iterable[StrPath] | None = None,
+    feature: Feature | None = None,
+    root: StrPath | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+) -> Verified:
+    """Checks every column of every row of a dataset against its recorded hash, and repairs it where that is wanted.
+
+    A repair rebuilds damaged rows from the original audio, with the bytes that they had. It writes nothing if a file or
+    text has changed or is missing. The other arguments belong to it.
 
     Args:
         path: The dataset.
+        repair: Whether damaged rows are rebuilt.
+        inputs: What the dataset was built from, as in `build`.
+        feature: `Tokens` with the model and the texts of tokens; their other settings, and those of spectrograms, are
+            taken from the dataset.
+        root: As in `build`.
+        device: `cpu`, `cuda` or `cuda:N`, as when it was built; None is that of the settings.
+        threads: Threads of the CPU; None is that of the settings.
+        memory_limit: Bytes, or text such as "2GiB"; None is that of the settings.
 
     Returns:
         Counts of rows; its `problem` is None if nothing is damaged or missing.
     """
-    return Verified(**_melisma._verify(path_of(path)))
+    if not isinstance(repair, bool):
+        raise value_error(f"repair is {repair!r}", "use True or False")
+    if not repair:
+        if inputs is not None or feature is not None:
+            raise value_error("inputs and feature are those of a repair", "use repair=True, or leave them out")
+        return Verified(**_melisma._verify(path_of(path)))
+    if inputs is None:
+        raise value_error("a repair without the original audio", "name it: inputs=\"wavs/\"")
+    place = (device, threads, memory_limit)
+    builder = _melisma._Builder.like(place, path_of(path)) if feature is None else _feature.builder(feature, place)
+    return Verified(**builder.repair(_found(inputs, root), path_of(path)))
+
+
+def _found(inputs: StrPath | Iterable[StrPath], root: StrPath | None) -> _melisma._Inputs:
+    places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    return _melisma._Inputs.find([path_of(place) for place in places], None if root is None else path_of(root))
 
 
 def _progress_callback(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:

@@ -1,15 +1,19 @@
 //! Whether a dataset is whole.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use melisma::dataset;
+use melisma::Result;
+use melisma::dataset::store::Store;
+use melisma::dataset::{self, Counters, Feature, Inputs, Lines, Repaired, Request, Verified};
 use melisma::runtime::device::available_threads;
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::array;
 use crate::error::raise;
-use crate::exec_context;
+use crate::exec_context::{self, ExecContext};
+use crate::signal::{self, Stop};
 
 /// Reads every row, and returns what was found.
 #[pyfunction(name = "_verify")]
@@ -17,7 +21,32 @@ pub fn verify_dataset(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny
     let exec = exec_context::shared(py, Some("cpu"))?;
     let budget = exec.get()?.context.budget();
     let verified = py.detach(|| dataset::verify(&path, available_threads(), budget)).map_err(raise)?;
+    shown(py, &verified, &[])
+}
+
+/// Rebuilds the damaged rows of the dataset at a path from `inputs`.
+pub(super) fn repair<'py>(
+    py: Python<'py>,
+    (inputs, path): (&Inputs, &Path),
+    (exec, feature): (&ExecContext, &Feature),
+) -> PyResult<Bound<'py, PyAny>> {
+    let work = |stop: &Stop| -> Result<Repaired> {
+        let mut feature = feature.clone();
+        if let (Feature::Tokens(tokens), false) = (&feature, Lines::is_name(path)) {
+            let layout = Store::open(path)?.layout;
+            feature = tokens.clone().like(layout.text("config").unwrap_or_default())?.into();
+        }
+        let request = Request::new_in(&exec.context, inputs, path, feature);
+        let counters = Counters::stopped_by(Arc::clone(&stop.0));
+        request.with_threads(exec.config.threads.value.count()).repair_watched(&counters)
+    };
+    let Repaired { rows, verified, .. } = signal::watched(py, work, || Ok(()))?;
+    shown(py, &verified, &rows)
+}
+
+fn shown<'py>(py: Python<'py>, verified: &Verified, rebuilt: &[u64]) -> PyResult<Bound<'py, PyAny>> {
     let found = json!({
+        "rebuilt": rebuilt,
         "rows": verified.rows,
         "bytes": verified.bytes,
         "zero_filled": verified.zero_filled,

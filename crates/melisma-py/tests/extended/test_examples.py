@@ -1,6 +1,9 @@
 """The examples that need torch or openai."""
 
+import importlib.util
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,7 +11,10 @@ import unittest
 
 import numpy
 
-from melisma import audio
+from melisma import audio, dataset
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import voice  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
 
@@ -24,6 +30,28 @@ class Examples(unittest.TestCase):
             for index in range(4):
                 audio.write(os.path.join(folder, f"{index}.wav"), numpy.sin(numpy.arange(88_200) / (5 + index)), 22_050)
             self.assertRegex(run("train.py", folder), "^16 rows, loss")
+
+    def test_corpus_and_lines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for index in range(4):
+                audio.write(os.path.join(folder, f"{index}.wav"), numpy.sin(numpy.arange(88_200) / (5 + index)), 22_050)
+                with open(os.path.join(folder, f"{index}.txt"), "w", encoding="utf-8") as file:
+                    file.write(f"Tone {index}.")
+            for name in ("x.safetensors", "x.h5"):
+                path = os.path.join(folder, name)
+                dataset.build(folder, path, dataset.Tokens(), device="cpu", progress=False)
+                losses = re.fullmatch("4 rows, loss (.*) to (.*)\n", run("corpus.py", path))
+                self.assertLess(float(losses[2]), float(losses[1]))
+            path = os.path.join(folder, "x.jsonl")
+            dataset.build(folder, path, dataset.Tokens(format="orpheus"), device="cpu", progress=False)
+            if importlib.util.find_spec("transformers") is None:
+                self.skipTest("transformers is not installed")
+            with open(path, encoding="utf-8") as file:
+                codes = sum(len(json.loads(line)["codes_list"]) for line in file)
+            # Around each text of 7 letters, a begin of text, five tokens of the format and its end.
+            tokens = codes + 4 * (7 + 1 + 5 + 1)
+            shown = run("lines.py", path, voice.write(os.path.join(folder, "voice")))
+            self.assertTrue(shown.startswith(f"4 rows, {tokens} tokens"), shown)
 
     def test_weights(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -114,6 +114,8 @@ pub struct Source {
     pub(super) origin: Origin,
     channel: Channel,
     resampling: Option<Resampling>,
+    /// What samples are multiplied with.
+    gain: Option<f32>,
     facts: Facts,
 }
 
@@ -156,7 +158,7 @@ impl Source {
         let (origin, facts) = Origin::open(path, channel, Reads::Direct, || Decoder::count(path))?;
         channel.check(facts.n_channels)?;
         facts.check_samples()?;
-        Ok(Self { origin, channel, resampling: None, facts })
+        Ok(Self { origin, channel, resampling: None, gain: None, facts })
     }
 
     /// Reopens `path`, whose [`Facts::n_original`] is known.
@@ -187,12 +189,18 @@ impl Source {
             facts.n_samples = ratio.len(facts.n_samples);
             facts.element = SampleType::F32;
         }
-        Ok(Self { origin, channel, resampling, facts })
+        Ok(Self { origin, channel, resampling, gain: None, facts })
     }
 
     /// Returns the properties of the file.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Multiplies all samples with `gain` from now on, which makes them floats.
+    pub(crate) fn amplify(&mut self, gain: f32) {
+        self.gain = Some(gain);
+        self.facts.element = SampleType::F32;
     }
 
     /// Returns whether samples at any position can be read in about the same time.
@@ -237,6 +245,9 @@ impl Source {
                     resampling.read(read, first + (index * BLOCK) as u64, to)?;
                 }
             }
+        }
+        if let Some(gain) = self.gain {
+            to.iter_mut().for_each(|sample| *sample *= gain);
         }
         check_finite(first, to)
     }

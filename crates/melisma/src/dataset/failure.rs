@@ -15,6 +15,7 @@ const MAX_LINE: u64 = 16 << 20;
 pub(super) const TEXT_STAGE: &str = "text";
 const CLIPPED: &str = "clipped";
 const BELOW_LIMIT: &str = "low-snr";
+const LIMITED: &str = "peak-limited";
 
 /// One rejected file, as a line of `failures.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +25,8 @@ pub struct Failure {
     pub path: String,
     /// The stage that failed: `scan`, `text`, `read`, `compute` or `verify`.
     pub stage: String,
-    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `too-long`, `no-text`, `text`,
-    /// `low-snr` or `clipped`.
+    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `too-long`, `silent`, `no-text`,
+    /// `text`, `low-snr`, `clipped` or `peak-limited`.
     pub code: String,
     /// What went wrong.
     pub message: String,
@@ -46,9 +47,9 @@ pub struct RowFailure {
 }
 
 /// Returns one failure per file, the one of its first failed row, in the order of the files. That a
-/// text is missing counts only if there is nothing else. That audio is clipped is listed besides.
+/// text is missing counts only if there is nothing else. That audio is clipped or quieter than asked is listed besides.
 pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
-    let key = |failed: &RowFailure| (failed.file, failed.failure.is_clipped());
+    let key = |failed: &RowFailure| (failed.file, failed.failure.is_clipped(), failed.failure.is_limited());
     failures.sort_by_key(|failed| (key(failed), failed.failure.action == Action::NoText, failed.row));
     failures.dedup_by_key(|failed| key(failed));
     failures.into_iter().map(|failed| failed.failure).collect()
@@ -74,8 +75,8 @@ pub enum Action {
     ZeroFilled,
     /// The file's row is valid, but has no text.
     NoText,
-    /// The file's row is valid, but its audio is clipped, or the decoded tokens differ from it by
-    /// more than the limit.
+    /// The file's rows are valid, but its audio is clipped or quieter than asked, or the decoded tokens
+    /// differ from it by more than the limit.
     Kept,
 }
 
@@ -89,12 +90,22 @@ impl Failure {
 
     /// Describes a file that is too short for a row.
     pub(super) fn too_short(path: String, error: &Error) -> Self {
-        Self { code: "too-short".to_owned(), ..Self::new(path, "scan", error, Action::Skipped) }
+        Self::unfit(path, "too-short", error)
     }
 
     /// Describes a file that a filter leaves out.
     pub(super) fn left_out(path: String, code: &str, error: &Error) -> Self {
         Self { code: code.to_owned(), ..Self::new(path, "scan", error, Action::LeftOut) }
+    }
+
+    /// Describes a file whose audio cannot be prepared as asked.
+    pub(super) fn unfit(path: String, code: &str, error: &Error) -> Self {
+        Self { code: code.to_owned(), ..Self::new(path, "scan", error, Action::Skipped) }
+    }
+
+    /// Describes a file that would be clipped if it were as loud as asked; `message` says how loud it is.
+    pub(super) fn limited(path: String, message: String) -> Self {
+        Self { path, stage: "scan".to_owned(), code: LIMITED.to_owned(), message, action: Action::Kept }
     }
 
     /// Describes a file whose audio is clipped; `message` says where.
@@ -105,6 +116,11 @@ impl Failure {
     /// Returns whether the file is listed because its audio is clipped.
     pub fn is_clipped(&self) -> bool {
         self.code == CLIPPED
+    }
+
+    /// Returns whether the file is listed because it is quieter than asked, so that its peaks fit.
+    pub fn is_limited(&self) -> bool {
+        self.code == LIMITED
     }
 
     /// Returns whether the file is listed because its decoded tokens differ too much.

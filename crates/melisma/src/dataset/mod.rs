@@ -37,17 +37,20 @@ mod technique;
 mod tokens;
 mod work;
 
-pub use build::Outcome;
+pub use build::{Outcome, Repaired};
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
 #[doc(hidden)]
 pub use gather::{Gather, Gathered, Gathering, Source};
-pub use input::{Input, Inputs, Metadata, Names, Search, Skipped, Text, Texts};
+pub use input::{Fields, Input, Inputs, Metadata, Names, Search, Skipped, Text, Texts};
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{Check, Feature, File as PlannedFile, Lengths, Options, Plan, Request, Scan, Tail, Tokens, Untexted};
+pub use plan::{
+    Check, Feature, File as PlannedFile, Lengths, Options, Plan, Preparation, Request, Scan, Tail, Tokens, Trim,
+    Untexted,
+};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 #[doc(hidden)]

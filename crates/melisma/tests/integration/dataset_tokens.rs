@@ -16,19 +16,19 @@ use melisma::snac::{Config, EncodeEngine, EngineOptions, Model};
 use crate::gpu;
 
 /// A model with the shape of the 24 kHz one, and few channels.
-fn model() -> Arc<Model> {
+pub fn model() -> Arc<Model> {
     let mut config = Config::snac_24khz();
     (config.encoder_dim, config.decoder_dim) = (8, 64);
     config.codebook_size = 64;
     Arc::new(Model::random(config, 1).unwrap())
 }
 
-fn sound(seed: u32, n: usize) -> Vec<f32> {
+pub fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut random = Lcg32::new(seed + 1);
     (0..n).map(|_| random.signed() / 4.0).collect()
 }
 
-fn corpus(folder: &Path, lengths: &[usize]) -> PathBuf {
+pub fn corpus(folder: &Path, lengths: &[usize]) -> PathBuf {
     let place = folder.join("w");
     std::fs::create_dir(&place).unwrap();
     for (index, &n) in lengths.iter().enumerate() {

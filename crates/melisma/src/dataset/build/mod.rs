@@ -2,6 +2,7 @@
 
 mod columns;
 mod pipeline;
+mod repair;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::Instant;
 
 use melisma_kernels::lock::Mutex;
 use pipeline::{Job, RunStats};
+pub use repair::Repaired;
 
 use super::counters::{Counters, Snapshot};
 use super::failure::{self, Failure, RowFailure, TEXT_STAGE, in_order};
@@ -40,6 +42,8 @@ pub struct Outcome {
     pub below_limit: usize,
     /// Files whose audio is clipped, which is listed but is not a failure.
     pub clipped: usize,
+    /// Files that are quieter than asked, so that their peaks fit; they are listed but are no failures.
+    pub limited: usize,
     /// Files that filters left out, which are listed but are not failures.
     pub left_out: usize,
     /// Rows of the dataset.
@@ -73,7 +77,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the number of files that have no valid row.
     pub fn files_failed(&self) -> usize {
-        self.failures.len() - self.without_text - self.below_limit - self.clipped - self.left_out
+        self.failures.len() - self.without_text - self.below_limit - self.clipped - self.limited - self.left_out
     }
 
     /// Returns how many of the failures there are of each [`Failure::code`].
@@ -145,6 +149,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
             left_out,
             without_text: failures.iter().filter(|failure| failure.stage == TEXT_STAGE).count(),
             below_limit: failures.iter().filter(|failure| failure.is_below_limit()).count(),
+            limited: failures.iter().filter(|failure| failure.is_limited()).count(),
             clipped: failures.iter().filter(|failure| failure.is_clipped()).count(),
             failures,
             segments: plan.rows.len(),

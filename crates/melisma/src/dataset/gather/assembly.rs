@@ -10,8 +10,8 @@ use crate::dataset::row::Status;
 use crate::dataset::store::hash::Table;
 use crate::dataset::store::identity::Identity;
 use crate::dataset::store::paths::Paths;
-use crate::dataset::store::{HASH_COLUMN, INPUTS, Layout, Store, guard};
-use crate::dataset::tokens::layout::{Ragged, Sizes, attributes, columns};
+use crate::dataset::store::{HASH_COLUMN, INPUTS, Layout, Store, guard, offsets_of};
+use crate::dataset::tokens::layout::{Ragged, Sizes, attributes, columns, kept_attribute, kept_columns};
 
 /// Frames that are copied at once.
 const FRAMES: u32 = 4096;
@@ -56,6 +56,10 @@ fn layout(gather: &Gather, rows: &[(&Source, Span)]) -> Layout {
         ("sample_rate".to_owned(), json!(config.sampling_rate)),
         ("vq_strides".to_owned(), json!(config.vq_strides)),
     ]);
+    let kept: Vec<&str> = gather.kept.iter().map(String::as_str).collect();
+    if !kept.is_empty() {
+        settings.insert("kept".to_owned(), json!(kept));
+    }
     let settings = Value::Object(settings).to_string();
     let mut identity = Identity::new(&settings);
     for (source, span) in rows {
@@ -65,6 +69,8 @@ fn layout(gather: &Gather, rows: &[(&Source, Span)]) -> Layout {
             span.tokens.frames.into(),
             xxh3_64(source.text.as_bytes()),
         ];
+        let kept = source.kept.iter().map(|kept| xxh3_64(kept.as_bytes()));
+        let numbers: Vec<u64> = numbers.into_iter().chain(kept).collect();
         identity.add(source.name.as_bytes(), &numbers);
     }
     let sizes = Sizes {
@@ -74,13 +80,18 @@ fn layout(gather: &Gather, rows: &[(&Source, Span)]) -> Layout {
         text_bytes: rows.iter().map(|(source, _)| source.text.len() as u64).sum(),
     };
     let mut all = attributes(&gather.model, settings, identity.finish());
+    all.extend(kept_attribute(&kept));
     all.push((REQUEST, Value::from(gather.request.clone())));
     if let Some(shard) = gather.shard() {
         all.extend([("shard", Value::from(shard)), (INPUTS, Value::from(gather.request.clone()))]);
     }
     all.sort_by_key(|(name, _)| *name);
     let attributes: Map<String, Value> = all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Layout { n_rows: sizes.n_rows, columns: columns(config.n_slots(), sizes), attributes }
+    let mut columns = columns(config.n_slots(), sizes);
+    let bytes =
+        |at: usize| rows.iter().filter_map(|(source, _)| source.kept.get(at)).map(|kept| kept.len() as u64).sum();
+    columns.extend(kept_columns(kept.iter().enumerate().map(|(at, name)| (*name, bytes(at))), sizes.n_rows));
+    Layout { n_rows: sizes.n_rows, columns, attributes }
 }
 
 fn write_columns(gather: &Gather, store: &Store, rows: &[(&Source, Span)]) -> Result<()> {
@@ -96,5 +107,10 @@ fn write_columns(gather: &Gather, store: &Store, rows: &[(&Source, Span)]) -> Re
     write("file_index", 0, rows.iter().flat_map(|(source, _)| i64::from(source.index).to_le_bytes()).collect())?;
     write("checksum", 0, rows.iter().flat_map(|(_, span)| span.tokens.checksum.to_le_bytes()).collect())?;
     Ragged::new(store, "path", "path_offsets")?.write(rows.iter().map(|(source, _)| &source.name))?;
-    Ragged::new(store, "text", "text_offsets")?.write(rows.iter().map(|(source, _)| &source.text))
+    Ragged::new(store, "text", "text_offsets")?.write(rows.iter().map(|(source, _)| &source.text))?;
+    for (at, name) in gather.kept.iter().enumerate() {
+        let cells = rows.iter().map(|(source, _)| source.kept.get(at).map_or("", String::as_str));
+        Ragged::new(store, name, &offsets_of(name))?.write(cells)?;
+    }
+    Ok(())
 }

@@ -37,6 +37,8 @@ pub struct Source {
     pub name: String,
     /// Its entry in the column `text`.
     pub text: String,
+    /// Its entries in the columns that [`Gather::with_kept`] names.
+    pub kept: Vec<String>,
 }
 
 /// A corpus of tokens whose rows the caller makes.
@@ -46,6 +48,7 @@ pub struct Gather {
     output: PathBuf,
     rows: Vec<Source>,
     request: String,
+    kept: Vec<String>,
     settings: Map<String, Value>,
     refused: Vec<RowFailure>,
     inputs: Vec<PathBuf>,
@@ -98,6 +101,7 @@ impl Gather {
             output: output.into(),
             rows,
             request: request.into(),
+            kept: Vec::new(),
             settings: Map::new(),
             refused: Vec::new(),
             inputs: Vec::new(),
@@ -109,6 +113,8 @@ impl Gather {
     }
 
     setters! {
+        /// Sets the columns beside that of the texts.
+        pub fn with_kept(kept: Vec<String>);
         /// Sets what the attribute `config` says beside the model.
         pub fn with_settings(settings: Map<String, Value>);
         /// Sets the files that the output may not replace.

@@ -12,7 +12,8 @@ fn codes(model: &Model, row: usize) -> Codes {
 }
 
 fn sources(indices: std::ops::Range<u32>) -> Vec<Source> {
-    let source = |index| Source { index, name: format!("{index:06}"), text: format!("Text {index}.") };
+    let source =
+        |index| Source { index, name: format!("{index:06}"), text: format!("Text {index}."), kept: Vec::new() };
     indices.map(source).collect()
 }
 

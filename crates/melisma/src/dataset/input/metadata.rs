@@ -1,4 +1,4 @@
-//! A table with the texts of audio files: CSV, TSV, or fields between `|`.
+//! A table with the texts of audio files: CSV, TSV, fields between `|`, or JSON objects.
 //!
 //! The table is read once to find where each row begins. After that a row is read again when its
 //! text is needed, so memory holds 24 bytes per row.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::fields::Fields;
 use super::inputs::Inputs;
 use super::record::{At, Dialect, Record};
 use super::text::Text;
@@ -28,6 +29,9 @@ pub struct Metadata {
     dialect: Dialect,
     path_column: usize,
     text_column: usize,
+    speaker_column: Option<usize>,
+    /// The columns of the corpus that this table has, with their places in it.
+    kept: Vec<(String, usize)>,
     /// Sorted by key, then by line.
     rows: Vec<Indexed>,
     /// Rows that cannot be used.
@@ -51,38 +55,60 @@ impl Metadata {
     /// # Errors
     /// The file cannot be read, or it has no such column.
     pub fn open(path: impl AsRef<Path>, text_column: &str, path_column: Option<&str>) -> Result<Self> {
+        Self::open_fields(path, &Fields::new(text_column).with_path(path_column.map(str::to_owned)))
+    }
+
+    /// Works like [`Metadata::open`], and also reads columns that the corpus keeps. In a `.jsonl` file, whose rows are
+    /// JSON objects, columns are keys, and the path column is `path`.
+    ///
+    /// # Errors
+    /// As [`Metadata::open`], or a corpus cannot have a column of such a name.
+    pub fn open_fields(path: impl AsRef<Path>, fields: &Fields) -> Result<Self> {
         let path = path.as_ref();
+        let outputs = fields.outputs()?;
         let at = |error: Error| error.at(path.display());
         let failed = |error| Error::io(path.display(), error);
         let file = File::open(path).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(Error::invalid(format!("{}: this is not a regular file", path.display())));
         }
-        let dialect = Dialect::of(path, &file)?;
+        let wanted = || [&fields.text].into_iter().chain(&fields.path).chain(&fields.speaker).chain(&fields.kept);
+        let dialect = Dialect::of(path, &file, || {
+            let path = fields.path.is_none().then(|| PATH_COLUMN.to_owned());
+            path.into_iter().chain(wanted().cloned()).collect()
+        })?;
         let mut records = dialect.records(BufReader::new(At::new(&file, 0)), 0);
         let number = |name: &str| name.parse::<usize>().ok().filter(|&n| n > 0).map(|n| n - 1);
-        let has_names = number(text_column).is_none() || path_column.is_some_and(|name| number(name).is_none());
-        let header = if has_names { records.next().transpose().map_err(at)? } else { None };
-        let names = header.map(|header| header.fields()).transpose();
-        let names = names.map_err(|error| at(error).with_hint("save the table as UTF-8"))?.unwrap_or_default();
-        let column = |name: &str| match number(name) {
+        let names = match &dialect {
+            Dialect::Json(keys) => keys.to_vec(),
+            _ if wanted().all(|name| number(name).is_some()) => Vec::new(),
+            _ => {
+                let header = records.next().transpose().map_err(at)?;
+                let names = header.map(|header| header.fields()).transpose();
+                names.map_err(|error| at(error).with_hint("save the table as UTF-8"))?.unwrap_or_default()
+            }
+        };
+        let is_json = matches!(dialect, Dialect::Json(_));
+        let column = |name: &String| match number(name).filter(|_| !is_json) {
             Some(number) => Ok(number),
             None => names.iter().position(|found| found == name).ok_or_else(|| {
                 Error::invalid(format!("{}: no column `{name}` in its first line", path.display()))
                     .with_hint(format!("its columns are {}; or count them from 1", names.join(", ")))
             }),
         };
-        let text_column = column(text_column)?;
-        let path_column = match path_column {
+        let path_column = match &fields.path {
             Some(name) => column(name)?,
             None => names.iter().position(|name| name == PATH_COLUMN).unwrap_or(0),
         };
+        let places = fields.speaker.iter().chain(&fields.kept).map(&column).collect::<Result<Vec<_>>>()?;
         let mut table = Self {
             path: path.to_owned(),
             file: file.try_clone().map_err(failed)?,
-            dialect,
             path_column,
-            text_column,
+            text_column: column(&fields.text)?,
+            speaker_column: fields.speaker.as_ref().map(column).transpose()?,
+            kept: outputs.into_iter().zip(places).collect(),
+            dialect: dialect.clone(),
             rows: Vec::new(),
             faults: Vec::new(),
         };
@@ -92,6 +118,30 @@ impl Metadata {
         table.index();
         table.check()?;
         Ok(table)
+    }
+
+    /// Returns the columns of the corpus that this table has beside the texts.
+    pub(in crate::dataset) fn kept(&self) -> impl Iterator<Item = &str> {
+        self.kept.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the text of a row, with its speaker, and then what is kept of it.
+    fn cells(&self, fields: &[String]) -> Result<Vec<String>> {
+        let cell = |name: &str, column: usize| {
+            fields.get(column).cloned().ok_or_else(|| {
+                let n = count(fields.len() as u64, "column");
+                Error::invalid(format!("{n}; {name} is column {}", column + 1))
+            })
+        };
+        let mut text = cell("the text", self.text_column)?;
+        if let Some(column) = self.speaker_column {
+            let speaker = cell("the speaker", column)?;
+            if !speaker.is_empty() && !text.is_empty() {
+                text = format!("{speaker}: {text}");
+            }
+        }
+        let kept = self.kept.iter().map(|(name, column)| cell(&format!("`{name}`"), *column));
+        std::iter::once(Ok(text)).chain(kept).collect()
     }
 
     /// Fails if there are no texts at all, as with the wrong column.
@@ -112,14 +162,7 @@ impl Metadata {
             if name.is_empty() {
                 return Err(Error::invalid(format!("no path in column {}", self.path_column + 1)));
             }
-            match fields.get(self.text_column) {
-                Some(text) => Text::new(text, record.at).map(|_| name),
-                None => Err(Error::invalid(format!(
-                    "{}; the text is column {}",
-                    count(fields.len() as u64, "column"),
-                    self.text_column + 1
-                ))),
-            }
+            texts(&self.cells(&fields)?, record.at).map(|_| name)
         });
         match found {
             Ok(name) => {
@@ -172,12 +215,13 @@ impl Metadata {
     /// # Errors
     /// The table has no row for it or cannot be read.
     pub fn text(&self, path: &str) -> Result<String> {
-        self.text_at(self.at(self.row(path))?)
+        Ok(self.cells_at(self.at(self.row(path))?)?.swap_remove(0))
     }
 
-    pub(super) fn find(&self, input: &Input) -> Result<Text> {
+    /// Returns the text of `input` and what is kept of its row.
+    pub(super) fn find(&self, input: &Input) -> Result<Vec<Text>> {
         let at = self.at(self.row_of(input))?;
-        Text::new(&self.text_at(at)?, at)
+        texts(&self.cells_at(at)?, at)
     }
 
     /// Returns where a row begins.
@@ -186,9 +230,9 @@ impl Metadata {
         row.map(|row| self.rows[row].at)
     }
 
-    /// Returns the text of the row that begins at byte `at`.
-    pub(super) fn text_at(&self, at: u64) -> Result<String> {
-        Ok(self.fields_at(at)?.into_iter().nth(self.text_column).unwrap_or_default())
+    /// Returns the text of the row that begins at byte `at`, and what is kept of it.
+    pub(super) fn cells_at(&self, at: u64) -> Result<Vec<String>> {
+        self.cells(&self.fields_at(at)?)
     }
 
     fn fields_at(&self, at: u64) -> Result<Vec<String>> {
@@ -216,6 +260,10 @@ impl Metadata {
         all.sort_by_key(|failure| failure.0);
         Ok(all.into_iter().map(|(_, failure)| failure).collect())
     }
+}
+
+fn texts(cells: &[String], at: u64) -> Result<Vec<Text>> {
+    cells.iter().map(|cell| Text::new(cell, at)).collect()
 }
 
 /// Returns a name as in the column `path`, without `./` and the suffix of an audio file.
@@ -312,7 +360,7 @@ mod tests {
         let name = here.file_name().unwrap().to_str().unwrap();
         let (_folder, found) = table(format!("{name}/001.wav|here").as_bytes(), "metadata.csv", "2");
         let input = Input::new("001.wav".as_ref(), PathBuf::from("./001.wav"));
-        assert_eq!(found.unwrap().find(&input).unwrap().len, 4);
+        assert_eq!(found.unwrap().find(&input).unwrap()[0].len, 4);
     }
 
     #[test]

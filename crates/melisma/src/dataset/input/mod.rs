@@ -1,5 +1,6 @@
 //! What a dataset is made from: audio files, their names in the dataset, and the texts that belong to them.
 
+mod fields;
 mod inputs;
 mod listing;
 mod metadata;
@@ -16,6 +17,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+pub use fields::Fields;
 pub use inputs::Inputs;
 pub use metadata::Metadata;
 pub use search::Search;

@@ -10,6 +10,9 @@ use std::fs::File;
 use std::io::{BufRead, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use super::BOM;
 use crate::{Error, Result};
@@ -20,11 +23,13 @@ const MAX_RECORD: usize = 1 << 20;
 const START: usize = 64 << 10;
 
 /// How the fields of a table are separated. Only commas have quoting, as in RFC 4180.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Dialect {
     Comma,
     Tab,
     Bar,
+    /// A JSON object a line; the fields are the values of these keys.
+    Json(Arc<[String]>),
 }
 
 /// One row as it was read.
@@ -60,14 +65,18 @@ impl Read for At<'_> {
 }
 
 impl Dialect {
-    /// Detects the separator: `.tsv` has tabs; otherwise the first line has bars, tabs or commas.
-    pub(super) fn of(path: &Path, file: &File) -> Result<Self> {
+    /// Detects the separator: `.tsv` has tabs, and `.jsonl` objects, of which `keys` are read; otherwise the first line
+    /// has bars, tabs or commas.
+    pub(super) fn of(path: &Path, file: &File, keys: impl FnOnce() -> Vec<String>) -> Result<Self> {
+        let is = |suffix: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(suffix));
+        if is("jsonl") {
+            return Ok(Self::Json(keys().into()));
+        }
         let mut start = vec![0; START];
         let n = file.read_at(&mut start, 0).map_err(|error| Error::io(path.display(), error))?;
         let line = start[..n].split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let is_tsv = path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("tsv"));
         Ok(match line {
-            _ if is_tsv => Self::Tab,
+            _ if is("tsv") => Self::Tab,
             line if line.contains(&b'|') => Self::Bar,
             line if line.contains(&b'\t') => Self::Tab,
             _ => Self::Comma,
@@ -75,15 +84,20 @@ impl Dialect {
     }
 
     /// Returns the records from byte `at` on, which must be the start of one.
-    pub(super) fn records<R: BufRead>(self, reader: R, at: u64) -> Records<R> {
-        Records { reader, dialect: self, at, line: 1, waiting: VecDeque::new() }
+    pub(super) fn records<R: BufRead>(&self, reader: R, at: u64) -> Records<R> {
+        Records { reader, dialect: self.clone(), at, line: 1, waiting: VecDeque::new() }
     }
 
-    fn split(self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn split(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         match self {
-            Self::Comma => unquote(bytes),
-            Self::Tab => bytes.split(|&byte| byte == b'\t').map(<[u8]>::to_vec).collect(),
-            Self::Bar => bytes.split(|&byte| byte == b'|').map(<[u8]>::to_vec).collect(),
+            Self::Comma => Ok(unquote(bytes)),
+            Self::Tab => Ok(bytes.split(|&byte| byte == b'\t').map(<[u8]>::to_vec).collect()),
+            Self::Bar => Ok(bytes.split(|&byte| byte == b'|').map(<[u8]>::to_vec).collect()),
+            Self::Json(keys) => {
+                let object: Map<String, Value> = serde_json::from_slice(bytes)
+                    .map_err(|error| Error::corrupt(format!("this is not a JSON object: {error}")))?;
+                keys.iter().map(|key| value(&object, key).map(String::into_bytes)).collect()
+            }
         }
     }
 }
@@ -165,7 +179,7 @@ impl<R: BufRead> Records<R> {
         let end = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let whole = end.strip_suffix(b"\r").unwrap_or(end);
         let bytes = found.map(|()| whole.to_vec());
-        Ok(Some(Record { line: first_line, at, dialect: self.dialect, bytes }))
+        Ok(Some(Record { line: first_line, at, dialect: self.dialect.clone(), bytes }))
     }
 }
 
@@ -191,7 +205,18 @@ impl Record {
             let text = String::from_utf8(field).map_err(|_| Error::corrupt("this is not UTF-8"))?;
             Ok(text.trim().to_owned())
         };
-        self.dialect.split(bytes).into_iter().map(text).collect()
+        self.dialect.split(bytes)?.into_iter().map(text).collect()
+    }
+}
+
+/// Returns the value of `key` as text: numbers as they are written, and null as nothing.
+fn value(object: &Map<String, Value>, key: &str) -> Result<String> {
+    match object.get(key) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Null) => Ok(String::new()),
+        Some(number @ (Value::Number(_) | Value::Bool(_))) => Ok(number.to_string()),
+        Some(_) => Err(Error::invalid(format!("`{key}` is neither a text nor a number"))),
+        None => Err(Error::invalid(format!("no key `{key}`"))),
     }
 }
 

@@ -23,27 +23,37 @@ pub enum Texts {
 }
 
 impl Texts {
-    /// Returns the text of `input`.
-    pub(in crate::dataset) fn find(&self, input: &Input) -> Result<Text> {
+    /// Returns the columns of the corpus that come from here, beside that of the texts.
+    pub(in crate::dataset) fn kept(&self) -> Vec<&str> {
+        match self {
+            Self::Beside => Vec::new(),
+            Self::Table(table) => table.kept().collect(),
+        }
+    }
+
+    /// Returns the text of `input`, then what is kept beside it.
+    pub(in crate::dataset) fn find(&self, input: &Input) -> Result<Vec<Text>> {
         match self {
             Self::Beside => match beside(input.path())? {
-                None => Ok(Text::NONE),
-                Some(text) => Text::new(&text, 0),
+                None => Ok(vec![Text::NONE]),
+                Some(text) => Ok(vec![Text::new(&text, 0)?]),
             },
             Self::Table(table) => table.find(input),
         }
     }
 
-    /// Reads a text again.
-    pub(in crate::dataset) fn read(&self, input: &Input, text: &Text) -> Result<String> {
-        if text.source == Text::NONE.source {
-            return Ok(String::new());
-        }
-        let again = match self {
-            Self::Beside => beside(input.path())?.unwrap_or_default(),
-            Self::Table(table) => table.text_at(text.source)?,
+    /// Reads what [`Texts::find`] found again.
+    pub(in crate::dataset) fn read(&self, input: &Input, found: &[Text]) -> Result<Vec<String>> {
+        let source = match found.first() {
+            Some(first) if first.source != Text::NONE.source => first.source,
+            _ => return Ok(vec![String::new(); found.len()]),
         };
-        match Text::new(&again, text.source)? == *text {
+        let again = match self {
+            Self::Beside => vec![beside(input.path())?.unwrap_or_default()],
+            Self::Table(table) => table.cells_at(source)?,
+        };
+        let is_same = |(cell, found): (&String, &Text)| Text::new(cell, source).is_ok_and(|text| text == *found);
+        match again.len() == found.len() && again.iter().zip(found).all(is_same) {
             true => Ok(again),
             false => Err(Error::invalid(format!("{}: its text has changed since it was first read", input.name()))
                 .with_hint("run it again when nothing writes to it")),
@@ -92,8 +102,8 @@ mod tests {
         std::fs::write(at("c.txt"), b"one\ntwo \xff").unwrap();
         std::fs::write(at("d.txt"), vec![b'x'; MAX_TEXT + 1]).unwrap();
         let found = Texts::Beside.find(&input("a.b.wav")).unwrap();
-        assert_eq!(Texts::Beside.read(&input("a.b.wav"), &found).unwrap(), "Grüße");
-        assert_eq!(Texts::Beside.find(&input("absent.wav")).unwrap(), Text::NONE);
+        assert_eq!(Texts::Beside.read(&input("a.b.wav"), &found).unwrap(), ["Grüße"]);
+        assert_eq!(Texts::Beside.find(&input("absent.wav")).unwrap(), [Text::NONE]);
         assert_eq!(Texts::Beside.find(&input("c.wav")).unwrap_err().to_string(), "c.txt, line 2: this is not UTF-8");
         assert!(Texts::Beside.find(&input("d.wav")).unwrap_err().to_string().contains("65536 bytes"));
         std::fs::write(at("a.b.txt"), "other").unwrap();

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::clock::Clock;
 use super::job::{Job, Run};
 use super::slot::{Entry, Queues, Slot, one_queue, queues, shape};
-use crate::audio::{SampleType, Source};
+use crate::audio::SampleType;
 use crate::dataset::counters::Stage;
 use crate::dataset::failure::RowFailure;
 use crate::dataset::plan::Plan;
@@ -156,8 +156,7 @@ impl<'a> Worker<'a> {
     fn make(&mut self, item: Item) -> Result<()> {
         let Work { plan, counters, techniques, .. } = self.run.shared.work;
         let file = plan.file(&plan.rows[item.first_row as usize]);
-        let target = plan.feature.target();
-        let open = || Source::reopen(plan.input(file).path(), target, file.n_original, techniques.reads);
+        let open = || plan.open(&plan.rows[item.first_row as usize], techniques.reads);
         let mut source = match counters.time(Stage::Read, open) {
             Ok(source) => source,
             Err(error) => {
@@ -342,7 +341,7 @@ fn hash_of(plan: &Plan, entry: &Entry, checksum: u64) -> u64 {
     let file = plan.file(row);
     let (name, file, status) = (plan.input(file).name(), u64::from(file.index), entry.status as u8);
     let (name, frames) = (name.as_bytes(), u64::from(row.valid_frames));
-    hash::Entry { name, tokens: None, file, place: row.start, frames, status, checksum }.hash()
+    hash::Entry { name, tokens: None, kept: &[], file, place: row.start, frames, status, checksum }.hash()
 }
 
 fn to_bytes(numbers: &[u64]) -> Vec<u8> {

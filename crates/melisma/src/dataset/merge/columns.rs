@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::shard::Part;
-use crate::dataset::store::hash::{Found, Table, is_plain};
+use crate::dataset::store::hash::{Found, Table};
 use crate::dataset::store::identity::Identity;
-use crate::dataset::store::{COLUMNS, Column, ColumnType, Extent, Layout, RAGGED, Store, TOKEN_COLUMNS};
+use crate::dataset::store::{COLUMNS, Column, ColumnType, Extent, Layout, Store, TOKEN_COLUMNS};
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Remedy, Result};
 
@@ -21,11 +21,16 @@ pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let mut layout = first.layout.clone();
     layout.n_rows = 0;
     // Safetensors lists columns by name.
-    let order = if layout.is_tokens() { &TOKEN_COLUMNS[..] } else { &COLUMNS[..] };
+    let own = if layout.is_tokens() { &TOKEN_COLUMNS[..] } else { &COLUMNS[..] };
+    let kept = layout.ragged().into_iter().flat_map(|(values, offsets)| [values, offsets]);
+    let order: Vec<String> = own.iter().map(|&name| name.to_owned()).chain(kept).collect();
     layout.columns.sort_by_key(|column| order.iter().position(|name| *name == column.name));
-    layout.columns.iter_mut().filter(|column| !is_plain(&first.layout, &column.name)).for_each(|column| {
-        column.len = Some(u64::from(Extent::of(&column.name) == Extent::Offsets));
-    });
+    for column in &mut layout.columns {
+        column.len = match first.layout.extent(&column.name) {
+            Extent::Rows => column.len,
+            extent => Some(u64::from(extent == Extent::Offsets)),
+        };
+    }
     let config = layout.text("config").unwrap_or_default().to_owned();
     let mut identity = Identity::new(&config);
     for (_, path, part) in parts {
@@ -75,19 +80,16 @@ pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
 /// Returns the entries that a shard adds to a column: the last one of its offsets is the first of
 /// the next shard's.
 fn entries(layout: &Layout, column: &Column) -> u64 {
-    if is_plain(layout, &column.name) || Extent::of(&column.name) == Extent::Offsets {
-        return layout.n_rows;
-    }
-    layout.len(column)
+    if layout.extent(&column.name) == Extent::Values { layout.len(column) } else { layout.n_rows }
 }
 
 /// Copies all columns to `starts`, which move to their ends.
 pub(super) fn copy(from: &Store, to: &Store, starts: &mut [u64], budget: &Budget) -> Result<()> {
-    let before = starts.to_vec();
+    let (before, ragged) = (starts.to_vec(), from.layout.ragged());
     for (column, theirs) in from.layout.columns.iter().enumerate() {
         let ours = to.layout.column(&theirs.name)?;
         let n_entries = from.layout.len(theirs);
-        let values = RAGGED.iter().find(|(_, offsets)| *offsets == theirs.name).map(|(values, _)| *values);
+        let values = ragged.iter().find(|(_, offsets)| *offsets == theirs.name).map(|(values, _)| values.as_str());
         // What is added to every offset.
         let moved = values.map_or(Ok(0), |values| to.layout.column(values).map(|values| before[values]))?;
         starts[ours] += entries(&from.layout, theirs);

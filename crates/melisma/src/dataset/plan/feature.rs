@@ -1,6 +1,7 @@
 //! What the rows of a dataset hold.
 
 use super::mel::Options;
+use super::prepare::Preparation;
 use super::tokens::Tokens;
 use crate::audio::Target;
 use crate::dataset::input::Text;
@@ -43,14 +44,22 @@ impl Feature {
         }
     }
 
+    /// Returns what is done with the audio of a file before rows are made of it.
+    pub(super) fn preparation(&self) -> &Preparation {
+        match self {
+            Self::Mel(options) => &options.preparation,
+            Self::Tokens(tokens) => &tokens.preparation,
+        }
+    }
+
     /// Returns why a file that could be used is left out: the code of its failure, and a message.
-    pub(super) fn leave_out(&self, n_samples: u64, text: &Result<Text>) -> Option<(&'static str, Error)> {
+    pub(super) fn leave_out(&self, n_samples: u64, texts: &Result<Vec<Text>>) -> Option<(&'static str, Error)> {
         let lengths = match self {
             Self::Mel(options) => options.lengths,
             Self::Tokens(tokens) => tokens.lengths,
         };
         lengths.refuse(n_samples as f64 / f64::from(self.sample_rate())).or_else(|| match self {
-            Self::Tokens(tokens) => tokens.untexted.refuse(text),
+            Self::Tokens(tokens) => tokens.untexted.refuse(texts),
             Self::Mel(_) => None,
         })
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::length::Lengths;
+use super::prepare::Preparation;
 use crate::dataset::row::Row;
 use crate::mel::{Config, Log, OutputPrecision};
 use crate::text::count;
@@ -39,6 +40,9 @@ pub struct Options {
     /// The lengths of the files that are used.
     #[serde(flatten)]
     pub lengths: Lengths,
+    /// What is done with the audio of a file before it is cut.
+    #[serde(flatten)]
+    pub preparation: Preparation,
 }
 
 fn samples(what: &str, time: Duration, rate: u32) -> Result<usize> {
@@ -66,8 +70,17 @@ impl Options {
         }
         let dtype = if mel.log == Log::None { OutputPrecision::F32 } else { OutputPrecision::F16 };
         let mel = Config { dtype, ..mel };
-        let lengths = Lengths::default();
-        Ok(Self { mel, segment_samples, segment_hop_samples: segment_samples, tail: Tail::Pad, lengths })
+        let (lengths, preparation) = (Lengths::default(), Preparation::default());
+        Ok(Self { mel, segment_samples, segment_hop_samples: segment_samples, tail: Tail::Pad, lengths, preparation })
+    }
+
+    /// Reads the settings of a dataset, its attribute `config`.
+    ///
+    /// # Errors
+    /// These are not the settings of spectrograms.
+    pub fn parse(config: &str) -> Result<Self> {
+        serde_json::from_str(config)
+            .map_err(|error| Error::invalid(format!("these are not the settings of spectrograms: {error}")))
     }
 
     /// Cuts segments that begin `hop` apart.
@@ -87,6 +100,8 @@ impl Options {
     setters! {
         /// Sets the lengths of the files that are used.
         pub fn with_lengths(lengths: Lengths);
+        /// Sets what is done with the audio of a file before it is cut.
+        pub fn with_preparation(preparation: Preparation);
     }
 
     /// Returns the number of frames in a row.
@@ -102,11 +117,11 @@ impl Options {
         }
     }
 
-    /// Returns the row of segment `index` of a file.
-    pub(in crate::dataset) fn row(&self, file: u32, index: u64, n_samples: u64) -> Row {
+    /// Returns the row of segment `index` of the `n_samples` samples of a file from `first` on.
+    pub(in crate::dataset) fn row(&self, file: u32, index: u64, (first, n_samples): (u64, u64)) -> Row {
         let start = index * self.segment_hop_samples as u64;
         let n_samples = (n_samples - start).min(self.segment_samples as u64);
-        Row { file, start, n_samples, valid_frames: self.valid_frames(n_samples as usize) }
+        Row { file, start: first + start, n_samples, valid_frames: self.valid_frames(n_samples as usize) }
     }
 
     /// Returns the bytes of a row of `mel`.

@@ -3,6 +3,7 @@
 mod feature;
 mod length;
 mod mel;
+mod prepare;
 mod request;
 mod tokens;
 
@@ -15,14 +16,16 @@ use melisma_kernels::lock::Mutex;
 pub use feature::Feature;
 pub use length::Lengths;
 pub use mel::{Options, Tail};
+pub use prepare::{Preparation, Trim};
 pub use request::Request;
 pub use tokens::{Check, Tokens, Untexted};
 
+use self::prepare::{Prepared, Unfit};
 use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure, TEXT_STAGE};
 use super::input::{Input, Inputs, Text};
 use super::row::Row;
-use crate::audio::{Channel, Facts, Source};
+use crate::audio::{Channel, Facts, Reads, Source};
 use crate::runtime::thread;
 use crate::{Error, ErrorKind, Remedy, Result};
 
@@ -41,6 +44,8 @@ pub struct File {
     pub n_original: u64,
     /// Whether it can be read from any position.
     pub can_seek: bool,
+    /// The first sample that is used, at the configured rate.
+    pub first_sample: u64,
     /// Its first row.
     pub first_row: u32,
     /// The number of its rows.
@@ -59,9 +64,11 @@ pub struct Plan {
     pub files: Vec<File>,
     /// The rows, in order.
     pub rows: Vec<Row>,
-    /// The texts of the files, if the feature has any.
+    /// The texts of the files, if the feature has any, each with what is kept beside it.
     pub(super) texts: Vec<Text>,
-    /// The files that were rejected, and those without a text.
+    /// What the samples of each file are multiplied with, if that is not 1.
+    gains: Vec<f32>,
+    /// The files that were rejected, and those without a text or the loudness that was asked for.
     pub refused: Vec<RowFailure>,
     /// Files that were inspected.
     pub n_inputs: usize,
@@ -102,8 +109,8 @@ impl<'a> Scan<'a> {
 
 /// The result of inspecting one file.
 struct Inspected {
-    facts: Result<(Facts, bool)>,
-    text: Result<Text>,
+    facts: Result<(Facts, bool, std::result::Result<Prepared, Unfit>)>,
+    texts: Result<Vec<Text>>,
     stamp: [u64; 3],
 }
 
@@ -123,6 +130,7 @@ impl Plan {
             files: Vec::with_capacity(part.len()),
             rows: Vec::with_capacity(part.len()),
             texts: Vec::new(),
+            gains: Vec::new(),
             refused: Vec::new(),
             n_inputs: part.len(),
             audio_seconds: 0.0,
@@ -146,19 +154,28 @@ impl Plan {
     }
 
     fn add(&mut self, input: &Input, index: u32, inspected: Inspected) -> Result<()> {
-        let (facts, can_seek) = match inspected.facts {
+        let (facts, can_seek, prepared) = match inspected.facts {
             Ok(found) => found,
             Err(error) => {
                 self.refuse(input, index, ("scan", &error), Action::Skipped);
                 return Ok(());
             }
         };
-        if let Some((code, error)) = self.feature.leave_out(facts.n_samples, &inspected.text) {
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err((code, error)) => {
+                let failure = Failure::unfit(input.name().into_owned(), code, &error);
+                self.refused.push(RowFailure { file: index, row: 0, failure });
+                return Ok(());
+            }
+        };
+        let part @ (first_sample, n_samples) = (prepared.first, prepared.n_samples);
+        if let Some((code, error)) = self.feature.leave_out(n_samples, &inspected.texts) {
             let failure = Failure::left_out(input.name().into_owned(), code, &error);
             self.refused.push(RowFailure { file: index, row: 0, failure });
             return Ok(());
         }
-        let n_rows = match self.feature.n_rows(facts.n_samples) {
+        let n_rows = match self.feature.n_rows(n_samples) {
             Ok(n_rows) => n_rows,
             Err(error) if error.kind() == ErrorKind::InvalidArgument => {
                 let failure = Failure::too_short(input.name().into_owned(), &error);
@@ -175,25 +192,33 @@ impl Plan {
         }
         let (file, first_row) = (self.files.len() as u32, self.rows.len() as u32);
         match &self.feature {
-            Feature::Mel(options) => {
-                self.rows.extend((0..n_rows).map(|segment| options.row(file, segment, facts.n_samples)))
-            }
+            Feature::Mel(options) => self.rows.extend((0..n_rows).map(|segment| options.row(file, segment, part))),
             Feature::Tokens(tokens) => {
                 let first_frame = self.rows.last().map_or(0, Row::next_frame);
-                self.rows.push(tokens.row(file, first_frame, facts.n_samples));
-                self.texts.push(*inspected.text.as_ref().unwrap_or(&Text::NONE));
+                self.rows.push(tokens.row(file, first_frame, n_samples));
+                match &inspected.texts {
+                    Ok(texts) => self.texts.extend(texts),
+                    Err(_) => self.texts.extend(vec![Text::NONE; 1 + tokens.texts.kept().len()]),
+                }
             }
         }
-        if let Err(error) = &inspected.text {
+        if let Err(error) = &inspected.texts {
             self.refuse(input, index, (TEXT_STAGE, error), Action::NoText);
         }
+        if let Some(message) = prepared.limited {
+            let failure = Failure::limited(input.name().into_owned(), message);
+            self.refused.push(RowFailure { file: index, row: first_row, failure });
+        }
+        if self.feature.preparation().loudness.is_some() {
+            self.gains.push(prepared.gain);
+        }
         let rate = self.feature.sample_rate();
-        self.audio_seconds += facts.n_samples as f64 / f64::from(rate);
+        self.audio_seconds += n_samples as f64 / f64::from(rate);
         self.n_repaired += usize::from(facts.note.is_some());
         self.n_resampled += usize::from(facts.sample_rate != rate);
         self.n_mixed += usize::from(facts.n_channels > 1 && self.feature.target().channel == Channel::Mix);
         let (n_original, n_rows) = (facts.n_original, n_rows as u32);
-        self.files.push(File { index, n_original, can_seek, first_row, n_rows });
+        self.files.push(File { index, n_original, can_seek, first_sample, first_row, n_rows });
         Ok(())
     }
 
@@ -217,12 +242,22 @@ impl Plan {
         self.input(self.file(row))
     }
 
+    /// Opens the file of a row, to read the samples that the row is made from.
+    pub(super) fn open(&self, row: &Row, reads: Reads) -> Result<Source> {
+        let file = self.file(row);
+        let mut source = Source::reopen(self.input(file).path(), self.feature.target(), file.n_original, reads)?;
+        if let Some(&gain) = self.gains.get(row.file as usize) {
+            source.amplify(gain);
+        }
+        Ok(source)
+    }
+
     /// Returns the bytes of the plan and its inputs in memory.
     pub fn bytes(&self) -> u64 {
         let inputs: usize = self.inputs.iter().map(|input| size_of::<Input>() + input.path().as_os_str().len()).sum();
         // One more byte per row records whether it is done.
         let rows = self.rows.len() * (size_of::<Row>() + 1) + self.texts.len() * size_of::<Text>();
-        (inputs + self.files.len() * size_of::<File>() + rows) as u64
+        (inputs + self.files.len() * size_of::<File>() + self.gains.len() * size_of::<f32>() + rows) as u64
     }
 
     /// Returns all frames of tokens.
@@ -241,7 +276,7 @@ fn inspect_all(feature: &Feature, inputs: &[Input], Scan { threads, counters }: 
             let some = &some[..some.len().min(64)];
             let go_on = |_: &&Input| counters.check_stop().is_ok();
             let inspected: Vec<Inspected> =
-                some.iter().take_while(go_on).map(|input| inspect(input, feature)).collect();
+                some.iter().take_while(go_on).map(|input| inspect(input, feature, counters)).collect();
             let mut found = found.lock();
             found[first..].iter_mut().zip(inspected).for_each(|(place, inspected)| *place = Some(inspected));
         }
@@ -251,16 +286,23 @@ fn inspect_all(feature: &Feature, inputs: &[Input], Scan { threads, counters }: 
     Ok(found.into_inner().into_iter().flatten().collect())
 }
 
-fn inspect(input: &Input, feature: &Feature) -> Inspected {
+fn inspect(input: &Input, feature: &Feature, counters: &Counters) -> Inspected {
     use std::os::unix::fs::MetadataExt;
     let stamp = std::fs::metadata(input.path())
         .map_or([0; 3], |data| [data.len(), data.mtime() as u64, data.mtime_nsec() as u64]);
-    let facts = Source::open(input.path(), feature.target());
-    let text = match feature {
-        Feature::Mel(_) => Ok(Text::NONE),
+    let facts = Source::open(input.path(), feature.target()).and_then(|mut source| {
+        let (facts, can_seek) = (source.facts().clone(), source.can_seek());
+        let prepared = match feature.preparation() {
+            none if none.is_none() => Ok(Prepared::whole(facts.n_samples)),
+            preparation => preparation.prepare(&mut source, (feature.sample_rate(), counters))?,
+        };
+        Ok((facts, can_seek, prepared))
+    });
+    let texts = match feature {
+        Feature::Mel(_) => Ok(Vec::new()),
         Feature::Tokens(tokens) => tokens.texts.find(input),
     };
-    Inspected { facts: facts.map(|source| (source.facts().clone(), source.can_seek())), text, stamp }
+    Inspected { facts, texts, stamp }
 }
 
 fn too_many() -> Error {

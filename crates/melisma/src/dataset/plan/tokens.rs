@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::length::Lengths;
+use super::prepare::Preparation;
 use crate::audio::{Channel, Rates, Target};
 use crate::dataset::input::{Text, Texts};
 use crate::dataset::row::Row;
@@ -27,6 +29,8 @@ pub struct Tokens {
     pub lengths: Lengths,
     /// What happens to files without a text.
     pub untexted: Untexted,
+    /// What is done with the audio of a file before it is encoded.
+    pub preparation: Preparation,
 }
 
 /// What happens to files without a text.
@@ -42,10 +46,10 @@ pub enum Untexted {
 
 impl Untexted {
     /// Returns why a file with this text is left out: the code of its failure, and a message.
-    pub(super) fn refuse(self, text: &Result<Text>) -> Option<(&'static str, Error)> {
-        let why = match (self, text) {
+    pub(super) fn refuse(self, texts: &Result<Vec<Text>>) -> Option<(&'static str, Error)> {
+        let why = match (self, texts) {
             (Self::Keep, _) => return None,
-            (Self::LeaveOut, Ok(text)) if text.len > 0 => return None,
+            (Self::LeaveOut, Ok(texts)) if texts.first().is_some_and(|text| text.len > 0) => return None,
             (Self::LeaveOut, Ok(_)) => "no text belongs to this file".to_owned(),
             (Self::LeaveOut, Err(error)) => error.to_string(),
         };
@@ -72,8 +76,15 @@ impl Tokens {
     /// Returns the codes of `model`, of all channels mixed, with the texts beside the files,
     /// unchecked.
     pub fn new(model: impl Into<Arc<Model>>) -> Self {
-        let (lengths, untexted) = (Lengths::default(), Untexted::Keep);
-        Self { model: model.into(), channel: Channel::Mix, texts: Texts::Beside, check: Check::None, lengths, untexted }
+        Self {
+            model: model.into(),
+            channel: Channel::Mix,
+            texts: Texts::Beside,
+            check: Check::None,
+            lengths: Lengths::default(),
+            untexted: Untexted::Keep,
+            preparation: Preparation::default(),
+        }
     }
 
     setters! {
@@ -87,6 +98,38 @@ impl Tokens {
         pub fn with_lengths(lengths: Lengths);
         /// Sets what happens to files without a text.
         pub fn with_untexted(untexted: Untexted);
+        /// Sets what is done with the audio of a file before it is encoded.
+        pub fn with_preparation(preparation: Preparation);
+    }
+
+    /// Takes the settings of a corpus, its attribute `config`. The model and the place of the texts stay.
+    ///
+    /// # Errors
+    /// These are not the settings of a corpus of recordings.
+    pub fn like(self, config: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Settings {
+            channel: String,
+            measured: bool,
+            #[serde(default)]
+            requires_text: bool,
+            #[serde(flatten)]
+            lengths: Lengths,
+            #[serde(flatten)]
+            preparation: Preparation,
+        }
+        let wrong = |why: String| {
+            Error::invalid(format!("these are not the settings of a corpus that was encoded of recordings: {why}"))
+        };
+        let found: Settings = serde_json::from_str(config).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self {
+            channel: Channel::from_name(&found.channel).ok_or_else(|| wrong(format!("channel {}", found.channel)))?,
+            check: if found.measured { Check::Measure { min_snr_db: None } } else { Check::None },
+            untexted: if found.requires_text { Untexted::LeaveOut } else { Untexted::Keep },
+            lengths: found.lengths,
+            preparation: found.preparation,
+            ..self
+        })
     }
 
     pub(in crate::dataset) fn target(&self) -> Target {
@@ -137,6 +180,17 @@ impl Tokens {
         }
         if self.untexted == Untexted::LeaveOut {
             all["requires_text"] = true.into();
+        }
+        let Preparation { trim, loudness } = self.preparation;
+        if let Some(trim) = trim {
+            all["trim"] = json!(trim);
+        }
+        if let Some(lufs) = loudness {
+            all["loudness"] = lufs.into();
+        }
+        let kept = self.texts.kept();
+        if !kept.is_empty() {
+            all["kept"] = kept.into();
         }
         all.to_string()
     }

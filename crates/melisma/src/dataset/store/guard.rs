@@ -1,6 +1,7 @@
 //! Decides what a build or a merge may replace: its own files, and with `-f` a plain file or a
 //! dataset. It never replaces an input, or a folder that contains anything else.
 
+use std::collections::BTreeSet;
 use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
@@ -105,12 +106,11 @@ pub(in crate::dataset) fn remove(path: &Path) -> Result<()> {
     let removed = match data.is_dir() {
         false => std::fs::remove_file(path),
         true => std::fs::read_dir(path).and_then(|entries| {
-            for entry in entries {
-                let entry = entry?;
-                if is_known(&entry) {
-                    std::fs::remove_file(entry.path())?;
-                }
-            }
+            let kept = kept(path);
+            let mut ours = entries.flatten().filter(|entry| is_known(entry, &kept)).collect::<Vec<_>>();
+            // The index tells which columns are ours, so it goes last.
+            ours.sort_by_key(|entry| entry.file_name() == npy::INDEX);
+            ours.iter().try_for_each(|entry| std::fs::remove_file(entry.path()))?;
             std::fs::remove_dir(path)
         }),
     };
@@ -120,17 +120,25 @@ pub(in crate::dataset) fn remove(path: &Path) -> Result<()> {
 /// Returns the first entry of a folder that does not belong to a dataset.
 fn stray(folder: &Path) -> Option<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Some("files that cannot be listed".to_owned()) };
-    let strays = entries.flatten().filter(|entry| !is_known(entry));
+    let kept = kept(folder);
+    let strays = entries.flatten().filter(|entry| !is_known(entry, &kept));
     strays.map(|entry| entry.file_name().display().to_string()).min()
 }
 
-fn is_known(entry: &DirEntry) -> bool {
+/// Returns the columns of the dataset in a folder that have names of a table.
+fn kept(folder: &Path) -> BTreeSet<String> {
+    let ragged = npy::layout(folder).map(|layout| layout.ragged()).unwrap_or_default();
+    ragged.into_iter().flat_map(|(values, offsets)| [values, offsets]).collect()
+}
+
+fn is_known(entry: &DirEntry, kept: &BTreeSet<String>) -> bool {
     let name = entry.file_name();
     let name = name.to_str().unwrap_or_default();
     // A build that was killed leaves files that were not renamed yet.
     let name = name.strip_suffix(".new").unwrap_or(name);
-    let is_column =
-        name.strip_suffix(".npy").is_some_and(|column| COLUMNS.contains(&column) || TOKEN_COLUMNS.contains(&column));
+    let is_column = name
+        .strip_suffix(".npy")
+        .is_some_and(|column| COLUMNS.contains(&column) || TOKEN_COLUMNS.contains(&column) || kept.contains(column));
     (is_column || name == npy::INDEX) && entry.file_type().is_ok_and(|kind| kind.is_file())
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Extent, HASH_COLUMN, Layout, Store};
+use super::{HASH_COLUMN, Layout, Store};
 use crate::{Error, Result};
 
 /// Bytes of the small columns that are read at once.
@@ -22,6 +22,8 @@ pub(in crate::dataset) struct Entry<'a> {
     pub(in crate::dataset) name: &'a [u8],
     /// The text of tokens, and the bits of [`MEASURED`]; `None` for spectrograms.
     pub(in crate::dataset) tokens: Option<(&'a [u8], [u64; 2])>,
+    /// What a table says about tokens beside the text.
+    pub(in crate::dataset) kept: &'a [Vec<u8>],
     pub(in crate::dataset) file: u64,
     /// The first sample of a segment, or the bits of a file's seconds.
     pub(in crate::dataset) place: u64,
@@ -41,13 +43,18 @@ impl Entry<'_> {
         }
         bytes.extend(self.name);
         bytes.extend(self.tokens.map_or(&[][..], |(text, _)| text));
+        for kept in self.kept {
+            bytes.extend(kept);
+            bytes.extend((kept.len() as u64).to_le_bytes());
+        }
         xxh3_64(&bytes)
     }
 
     /// Returns the numbers that the plan determines.
     pub(in crate::dataset) fn planned(&self) -> Vec<u64> {
         let text = self.tokens.map(|(text, _)| xxh3_64(text));
-        [self.file, self.place, self.frames].into_iter().chain(text).collect()
+        let kept = self.kept.iter().map(|kept| xxh3_64(kept));
+        [self.file, self.place, self.frames].into_iter().chain(text).chain(kept).collect()
     }
 }
 
@@ -80,8 +87,8 @@ pub(in crate::dataset) struct Table<'a> {
 enum Texts {
     /// `path`, zero-padded, and `valid_frames`, as indices into the numbers.
     Padded { path: usize, frames: usize },
-    /// Offsets of the codes, path and text, as indices of columns, with the columns themselves.
-    Ragged([(usize, usize); 3]),
+    /// Offsets of the codes, path, text and what is kept, as indices of columns, with the columns themselves.
+    Ragged(Vec<(usize, usize)>),
 }
 
 impl<'a> Table<'a> {
@@ -111,9 +118,8 @@ impl<'a> Table<'a> {
                 add(MEASURED[1], Some(4))?;
             }
             let column = |name: &str| layout.column(name);
-            let pair = |(values, offsets): (&str, &str)| Ok((column(offsets)?, column(values)?));
-            let [codes, path, text] = super::RAGGED.map(pair);
-            let all: [(usize, usize); 3] = [codes?, path?, text?];
+            let pair = |(values, offsets): &(String, String)| Ok((column(offsets)?, column(values)?));
+            let all = layout.ragged().iter().map(pair).collect::<Result<Vec<(usize, usize)>>>()?;
             let has_offsets = all.iter().all(|pair| layout.columns[pair.0].row_bytes() == 8);
             if !has_offsets || all[1..].iter().any(|pair| layout.columns[pair.1].row_bytes() != 1) {
                 return Err(Error::corrupt("offsets have 8 bytes each, and texts 1"));
@@ -171,6 +177,7 @@ impl<'a> Table<'a> {
         let mut entry = Entry {
             name: &[],
             tokens: None,
+            kept: &[],
             file: number(0),
             place: number(1),
             frames: 0,
@@ -186,14 +193,20 @@ impl<'a> Table<'a> {
                 entry.frames = number(*frames);
                 each(Found { row, entry, hash, values: row..row + 1, is_placed: true })
             }
-            Texts::Ragged([codes, path, text]) => {
-                let (values, is_placed) = self.span(*codes, row)?;
-                let (name, has_name) = self.cell(*path, row)?;
-                let (text, has_text) = self.cell(*text, row)?;
-                entry.name = &name;
+            Texts::Ragged(columns) => {
+                let (values, mut is_placed) = self.span(columns[0], row)?;
+                let mut texts = Vec::with_capacity(columns.len() - 1);
+                for &column in &columns[1..] {
+                    let (text, has_text) = self.cell(column, row)?;
+                    is_placed &= has_text;
+                    texts.push(text);
+                }
+                entry.name = &texts[0];
                 entry.frames = values.end - values.start;
-                entry.tokens = Some((&text, self.measured.map_or([0; 2], |first| [number(first), number(first + 1)])));
-                each(Found { row, entry, hash, values, is_placed: is_placed && has_name && has_text })
+                let measured = self.measured.map_or([0; 2], |first| [number(first), number(first + 1)]);
+                entry.tokens = Some((&texts[1], measured));
+                entry.kept = &texts[2..];
+                each(Found { row, entry, hash, values, is_placed })
             }
         }
     }
@@ -220,9 +233,4 @@ impl<'a> Table<'a> {
         self.store.read(column.1, span.start, &mut bytes)?;
         Ok((bytes, is_placed))
     }
-}
-
-/// Returns whether a column has one entry per row.
-pub(in crate::dataset) fn is_plain(layout: &Layout, name: &str) -> bool {
-    !layout.is_tokens() || Extent::of(name) == Extent::Rows
 }

@@ -32,8 +32,29 @@ pub(in crate::dataset) const RAGGED: [(&str, &str); 3] =
 pub(in crate::dataset) const INPUTS: &str = "inputs";
 /// The attribute that names the feature of the rows; spectrograms have none.
 pub(in crate::dataset) const KIND: &str = "melisma.kind";
+/// The attribute of tokens that names the columns which come from a table, with commas between them.
+pub(in crate::dataset) const KEPT: &str = "melisma.kept";
+/// The end of the names of columns that tell where the rows of another begin.
+const OFFSETS: &str = "_offsets";
+/// The longest name of a column that comes from a table, in bytes.
+const MAX_NAME: usize = 64;
 /// The value of [`KIND`] for tokens.
 pub(in crate::dataset) const TOKENS: &str = "tokens";
+
+/// Returns whether a column that comes from a table can have this name, in every kind of store.
+pub(in crate::dataset) fn is_kept_name(name: &str) -> bool {
+    let is_mark = |letter: char| letter.is_control() || matches!(letter, '/' | '\\' | ',');
+    (1..=MAX_NAME).contains(&name.len())
+        && !name.starts_with('.')
+        && !name.contains(is_mark)
+        && !name.ends_with(OFFSETS)
+        && !TOKEN_COLUMNS.contains(&name)
+}
+
+/// Returns the name of the column that tells where the rows of a column that comes from a table begin.
+pub(in crate::dataset) fn offsets_of(name: &str) -> String {
+    format!("{name}{OFFSETS}")
+}
 
 /// The element type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,17 +144,45 @@ impl Layout {
         self.text(KIND) == Some(TOKENS)
     }
 
+    /// Returns the columns of tokens that come from a table.
+    pub(in crate::dataset) fn kept(&self) -> Vec<&str> {
+        let names = self.text(KEPT).filter(|names| !names.is_empty() && self.is_tokens());
+        names.map_or_else(Vec::new, |names| names.split(',').collect())
+    }
+
+    /// Returns the columns of tokens that have several entries per row, and where their rows begin.
+    pub(in crate::dataset) fn ragged(&self) -> Vec<(String, String)> {
+        let own = RAGGED.iter().map(|&(values, offsets)| (values.to_owned(), offsets.to_owned()));
+        let kept = self.kept();
+        own.chain(kept.iter().map(|&name| (name.to_owned(), offsets_of(name)))).collect()
+    }
+
+    /// Returns how the length of a column depends on the number of rows.
+    pub(in crate::dataset) fn extent(&self, name: &str) -> Extent {
+        if !self.is_tokens() {
+            return Extent::Rows;
+        }
+        match self.ragged().iter().find(|(values, offsets)| values == name || offsets == name) {
+            None => Extent::Rows,
+            Some((values, _)) if values == name => Extent::Values,
+            Some(_) => Extent::Offsets,
+        }
+    }
+
     /// Derives the number of rows from the columns, after reading them from a file.
     pub(super) fn settle(&mut self) -> Result<()> {
         let len = |column: &Column| column.len.unwrap_or(0);
         let status = self.columns.iter().find(|column| column.name == "status").or(self.columns.first());
         let n_rows = status.map_or(0, len);
-        let is_tokens = self.is_tokens();
-        for column in &mut self.columns {
-            let expected = match Extent::of(&column.name) {
-                Extent::Values if is_tokens => None,
-                Extent::Offsets if is_tokens => n_rows.checked_add(1),
-                _ => Some(n_rows),
+        if let Some(name) = self.kept().into_iter().find(|name| !is_kept_name(name)) {
+            return Err(Error::corrupt(format!("`{}` cannot be the name of a column", name.escape_debug())));
+        }
+        let extents: Vec<Extent> = self.columns.iter().map(|column| self.extent(&column.name)).collect();
+        for (column, extent) in self.columns.iter_mut().zip(extents) {
+            let expected = match extent {
+                Extent::Values => None,
+                Extent::Offsets => n_rows.checked_add(1),
+                Extent::Rows => Some(n_rows),
             };
             if let Some(expected) = expected.filter(|&expected| column.len != Some(expected)) {
                 let (name, len) = (&column.name, len(column));
@@ -160,14 +209,4 @@ pub(in crate::dataset) enum Extent {
     Offsets,
     /// Any number of entries per row, between its offsets.
     Values,
-}
-
-impl Extent {
-    pub(in crate::dataset) fn of(name: &str) -> Self {
-        match RAGGED.iter().find(|(values, offsets)| *values == name || *offsets == name) {
-            None => Self::Rows,
-            Some((values, _)) if *values == name => Self::Values,
-            Some(_) => Self::Offsets,
-        }
-    }
 }

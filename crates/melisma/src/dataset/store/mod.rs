@@ -33,7 +33,9 @@ use std::path::{Path, PathBuf};
 
 use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 
-pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, INPUTS, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
+pub(super) use layout::{
+    COLUMNS, Extent, HASH_COLUMN, INPUTS, KEPT, KIND, TOKEN_COLUMNS, TOKENS, is_kept_name, offsets_of,
+};
 pub use layout::{Column, ColumnType, Layout};
 
 use crate::{Error, Remedy, Result, output};
@@ -116,7 +118,8 @@ impl Store {
         if kind == Kind::Npy {
             std::fs::create_dir_all(path).map_err(|error| output::failed(path, error))?;
         }
-        for plan in &plans {
+        // The last one names the columns of a folder, which tells those of a dataset from other files.
+        for plan in plans.iter().rev() {
             let mut name = plan.path.clone().into_os_string();
             name.push(".new");
             let beside = PathBuf::from(name);

@@ -67,7 +67,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
 
 /// Parses numbers back from metadata, which are text.
 fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
-    const TEXTS: [&str; 5] = ["config", "format", "melisma.model", "plan", "preset"];
+    const TEXTS: [&str; 6] = ["config", "format", "melisma.kept", "melisma.model", "plan", "preset"];
     let typed = |(name, text): (String, String)| {
         let number = Some(&text).filter(|_| !TEXTS.contains(&&*name)).and_then(|text| serde_json::from_str(text).ok());
         let value = number.filter(Value::is_number).unwrap_or(Value::String(text));

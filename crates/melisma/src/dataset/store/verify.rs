@@ -135,7 +135,8 @@ pub fn verify(path: impl AsRef<Path>, threads: usize, budget: &Budget) -> Result
     verify_store(&store, threads, budget).map_err(|error| error.at(path.display()))
 }
 
-fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verified> {
+/// Works like [`verify`], for a dataset that is open.
+pub(in crate::dataset) fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verified> {
     let table = Table::new(store)?;
     let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
     let value_bytes = store.layout.columns[values].row_bytes();
@@ -169,6 +170,22 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
     verified.unhashed = if table.has_hashes() { Vec::new() } else { vec!["status"] };
     verified.keep_first();
     Ok(verified)
+}
+
+/// Returns all damaged rows.
+pub(in crate::dataset) fn damaged(store: &Store) -> Result<Vec<u64>> {
+    let table = Table::new(store)?;
+    let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
+    let value_bytes = store.layout.columns[values].row_bytes();
+    let look = Look { store, table: &table, values, value_bytes };
+    let (mut buffer, mut rows) = (vec![0; value_bytes.clamp(1, BLOCK_BYTES)], Vec::new());
+    table.each(0..store.layout.n_rows, |found| {
+        let mut counts = Verified::default();
+        look.look_at(&found, &mut buffer, &mut counts)?;
+        rows.extend((counts.damaged > 0).then_some(found.row));
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 /// Reserves memory for each thread; for at least one.

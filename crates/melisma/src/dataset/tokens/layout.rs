@@ -6,7 +6,7 @@ use crate::dataset::plan::{Check, Plan, Tokens};
 use crate::dataset::row::{Row, Status};
 use crate::dataset::store::hash::MEASURED;
 use crate::dataset::store::identity::Identity;
-use crate::dataset::store::{Column, HASH_COLUMN, KIND, Store, TOKENS};
+use crate::dataset::store::{Column, HASH_COLUMN, KEPT, KIND, Store, TOKENS, offsets_of};
 use crate::snac::Model;
 use crate::{DType, Result};
 
@@ -41,6 +41,21 @@ pub(in crate::dataset) fn columns(n_slots: usize, sizes: Sizes) -> Vec<Column> {
     ]
 }
 
+/// Returns the columns that come from a table, with the bytes of each.
+pub(in crate::dataset) fn kept_columns<'a>(
+    kept: impl IntoIterator<Item = (&'a str, u64)>,
+    n_rows: u64,
+) -> impl Iterator<Item = Column> {
+    kept.into_iter().flat_map(move |(name, bytes)| {
+        [Column::ragged(name, DType::U8, bytes), Column::ragged(&offsets_of(name), DType::U64, n_rows + 1)]
+    })
+}
+
+/// Returns the attribute that names the columns that come from a table, if there are any.
+pub(in crate::dataset) fn kept_attribute(kept: &[&str]) -> Option<(&'static str, Value)> {
+    (!kept.is_empty()).then(|| (KEPT, Value::from(kept.join(","))))
+}
+
 /// Returns the attributes that every corpus has, for settings as text and the hash of the plan.
 pub(in crate::dataset) fn attributes(model: &Model, settings: String, plan: String) -> Vec<(&'static str, Value)> {
     let config = model.config();
@@ -60,20 +75,27 @@ pub(in crate::dataset) fn attributes(model: &Model, settings: String, plan: Stri
 
 pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
     let path_bytes = plan.files.iter().map(|file| plan.input(file).name().len() as u64).sum();
-    let text_bytes = plan.texts.iter().map(|text| u64::from(text.len)).sum();
-    let sizes = Sizes { n_rows: plan.rows.len() as u64, n_frames: plan.n_frames(), path_bytes, text_bytes };
+    let kept = tokens.texts.kept();
+    let bytes =
+        |column: usize| plan.texts.iter().skip(column).step_by(1 + kept.len()).map(|text| u64::from(text.len)).sum();
+    let n_rows = plan.rows.len() as u64;
+    let sizes = Sizes { n_rows, n_frames: plan.n_frames(), path_bytes, text_bytes: bytes(0) };
     let mut columns = columns(tokens.n_slots(), sizes);
     if tokens.check != Check::None {
         columns.extend(MEASURED.map(|name| Column::flat(name, DType::F32)));
     }
+    columns.extend(kept_columns(kept.iter().zip(1..).map(|(name, column)| (*name, bytes(column))), n_rows));
     let json = tokens.config();
     let mut identity = Identity::new(&json);
-    for (row, text) in plan.rows.iter().zip(&plan.texts) {
+    for (row, texts) in plan.rows.iter().zip(plan.texts.chunks(1 + kept.len())) {
         let file = plan.file(row);
-        let numbers = [u64::from(file.index), seconds(tokens, row).to_bits(), row.valid_frames.into(), text.hash];
+        let numbers = [u64::from(file.index), seconds(tokens, row).to_bits(), row.valid_frames.into()];
+        let numbers: Vec<u64> = numbers.into_iter().chain(texts.iter().map(|text| text.hash)).collect();
         identity.add(plan.input(file).name().as_bytes(), &numbers);
     }
-    (columns, attributes(&tokens.model, json, identity.finish()))
+    let mut attributes = attributes(&tokens.model, json, identity.finish());
+    attributes.extend(kept_attribute(&kept));
+    (columns, attributes)
 }
 
 fn seconds(tokens: &Tokens, row: &Row) -> f64 {
@@ -116,7 +138,9 @@ pub(in crate::dataset) fn write_columns(tokens: &Tokens, store: &Store, plan: &P
     let (offsets, length, status, index) =
         (column("offsets")?, column("seconds")?, column("status")?, column("file_index")?);
     let mut paths = Ragged::new(store, "path", "path_offsets")?;
-    let mut texts = Ragged::new(store, "text", "text_offsets")?;
+    let kept = tokens.texts.kept();
+    let names = std::iter::once("text").chain(kept.iter().copied());
+    let mut texts = names.map(|name| Ragged::new(store, name, &offsets_of(name))).collect::<Result<Vec<_>>>()?;
     store.write(offsets, 0, &0u64.to_le_bytes())?;
     for (block, rows) in plan.rows.chunks(ROWS).enumerate() {
         let first = (block * ROWS) as u64;
@@ -128,9 +152,10 @@ pub(in crate::dataset) fn write_columns(tokens: &Tokens, store: &Store, plan: &P
         let files: Vec<u8> = rows.iter().flat_map(|row| i64::from(plan.file(row).index).to_le_bytes()).collect();
         store.write(index, first, &files)?;
         paths.write(rows.iter().map(|row| plan.input_of(row).name()))?;
-        for (row, text) in rows.iter().zip(&plan.texts[block * ROWS..]) {
-            let text = tokens.texts.read(plan.input_of(row), text)?;
-            texts.write(std::iter::once(text))?;
+        let found = plan.texts[block * ROWS * texts.len()..].chunks(texts.len());
+        for (row, found) in rows.iter().zip(found) {
+            let cells = tokens.texts.read(plan.input_of(row), found)?;
+            texts.iter_mut().zip(cells).try_for_each(|(column, cell)| column.write(std::iter::once(cell)))?;
         }
     }
     Ok(())

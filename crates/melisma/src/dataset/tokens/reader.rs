@@ -12,27 +12,30 @@ use crate::dataset::counters::Stage;
 pub(super) struct Reader {
     source: Source,
     row: u32,
+    /// The first sample that is used, and how many are.
+    first: u64,
+    n_samples: u64,
     at: u64,
 }
 
 impl Reader {
     pub(super) fn open(run: &Run<'_>, row: u32) -> Result<Self> {
         let plan = run.shared.work.plan;
-        let file = plan.file(&plan.rows[row as usize]);
-        let reads = run.shared.work.techniques.reads;
-        let open = || Source::reopen(plan.input(file).path(), plan.feature.target(), file.n_original, reads);
-        Ok(Self { source: run.shared.work.counters.time(Stage::Read, open)?, row, at: 0 })
+        let planned = &plan.rows[row as usize];
+        let (first, n_samples) = (plan.file(planned).first_sample, planned.n_samples);
+        let open = || plan.open(planned, run.shared.work.techniques.reads);
+        Ok(Self { source: run.shared.work.counters.time(Stage::Read, open)?, row, first, n_samples, at: 0 })
     }
 
     pub(super) fn is_at_end(&self) -> bool {
-        self.at == self.source.facts().n_samples
+        self.at == self.n_samples
     }
 
     /// Returns the next samples; fewer than `to` holds at the end, and then none.
     pub(super) fn read(&mut self, run: &Run<'_>, to: &mut [f32]) -> Result<usize> {
-        let n = (self.source.facts().n_samples - self.at).min(to.len() as u64) as usize;
+        let n = (self.n_samples - self.at).min(to.len() as u64) as usize;
         let counters = run.shared.work.counters;
-        counters.time(Stage::Read, || self.source.read_f32(self.at, &mut to[..n]))?;
+        counters.time(Stage::Read, || self.source.read_f32(self.first + self.at, &mut to[..n]))?;
         counters.bytes_read.fetch_add((n * size_of::<f32>()) as u64, Relaxed);
         counters.bytes_sent.fetch_add((n * size_of::<f32>()) as u64, Relaxed);
         self.at += n as u64;

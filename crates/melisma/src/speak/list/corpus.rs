@@ -71,7 +71,7 @@ impl Job<'_> {
                 spoken.fail(number, Error::invalid(message), watch)?;
                 continue;
             }
-            rows.push(Source { index: number - 1, name, text });
+            rows.push(Source { index: number - 1, name, text, kept: Vec::new() });
             scripts.push((number, script));
         }
         let codec = self.speaker.codec();

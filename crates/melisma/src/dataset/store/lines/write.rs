@@ -42,6 +42,7 @@ impl Lines {
             codes: 0,
             slots: slot_order(&strides),
             n_levels: strides.len(),
+            kept: Vec::new(),
             has_measures: false,
             // The rows have the name `OUT.partial`.
             file: BufWriter::with_capacity(1 << 18, OutputFile::create(&beside(path, ".lines"), Existing::Replace)?),
@@ -53,6 +54,7 @@ impl Lines {
         for &store in stores {
             writer.store = store;
             writer.codes = store.layout.column("codes")?;
+            writer.kept = store.layout.kept().into_iter().map(str::to_owned).collect();
             writer.has_measures = store.layout.column(MEASURED[0]).is_ok();
             Table::new(store)?.each(0..store.layout.n_rows, |found| match found.entry.status == Status::Ok as u8 {
                 true => writer.line(&found.entry, found.values).map_err(|error| error.at(path.display())),
@@ -93,6 +95,8 @@ struct Writer<'a> {
     codes: usize,
     slots: Vec<Slot>,
     n_levels: usize,
+    /// The columns that come from a table.
+    kept: Vec<String>,
     has_measures: bool,
     file: BufWriter<OutputFile>,
     text: String,
@@ -114,6 +118,11 @@ impl Writer<'_> {
         if !text.is_empty() {
             self.text += ",\"text\":";
             self.text += &json(&|| serde_json::to_string(&String::from_utf8_lossy(text)))?;
+        }
+        for (name, value) in self.kept.iter().zip(entry.kept) {
+            let value = String::from_utf8_lossy(value);
+            self.text +=
+                &format!(",{}:{}", json(&|| serde_json::to_string(name))?, json(&|| serde_json::to_string(&value))?);
         }
         if self.has_measures {
             for (name, bits) in MEASURED.iter().zip(measured) {
