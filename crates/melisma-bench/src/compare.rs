@@ -10,6 +10,10 @@ use super::{Record, Row, figure, percent};
 /// A loss beyond this share fails.
 const ALLOWED_LOSS: f64 = 0.10;
 
+/// What the sign of a change means, whatever the unit of its row.
+pub const SIGN: &str = "change: positive is better in every row, a higher rate as well as a shorter time or a smaller \
+    size; +100 % is twice as fast or half as large";
+
 /// Returns the direction in which figures in `unit` improve.
 ///
 /// # Errors
@@ -123,6 +127,11 @@ impl Comparison {
         table
     }
 
+    /// Returns the table and what its signs mean.
+    pub fn text(&self) -> String {
+        format!("{}{SIGN}\n", self.table().text())
+    }
+
     /// Checks that no row got worse.
     ///
     /// # Errors
@@ -172,7 +181,11 @@ mod tests {
         }
         let faster = compare(&old, &record(&[("rate", "GB/s", 12.5), ("time", "ms", 8.0)])).unwrap();
         assert!(faster.changes.iter().all(|change| (change.gain - 0.25).abs() < 1e-12));
-        assert!(faster.table().text().contains("+25.0 %"));
+        let text = faster.text();
+        assert!(text.lines().filter(|line| line.contains("+25.0 %")).count() == 2, "of a rate and of a time: {text}");
+        assert!(text.ends_with("half as large\n") && text.contains("\nchange: positive is better"), "{text}");
+        let twice = compare(&old, &record(&[("rate", "GB/s", 20.0), ("time", "ms", 5.0)])).unwrap();
+        assert!(twice.changes.iter().all(|change| (change.gain - 1.0).abs() < 1e-12), "as the line says");
     }
 
     #[test]

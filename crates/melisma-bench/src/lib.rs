@@ -12,6 +12,7 @@ mod measure;
 mod mel;
 mod optimize;
 mod pack;
+mod package;
 mod peer;
 mod record;
 mod runtime;
@@ -23,7 +24,7 @@ mod synth;
 
 use std::path::Path;
 
-pub use compare::{Change, Comparison, better, compare};
+pub use compare::{Change, Comparison, SIGN, better, compare};
 pub use measure::{Measured, Plan, measure};
 pub use peer::peer;
 pub use record::{Better, Peer, ROOMS, Record, Row};

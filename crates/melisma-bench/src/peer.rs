@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use melisma::lock::Mutex;
 use serde_json::Value;
 
+use super::package;
+
 /// Timing functions that every script may call.
 const MEASURE: &str = include_str!("../peers/measure.py");
 const TIME: Duration = Duration::from_secs(300);
@@ -22,9 +24,10 @@ pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     match run(&python, script, args, TIME) {
         Ok(value) => Some(value),
         Err(reason) => {
-            let note = format!("a peer is left out: {reason}");
-            eprintln!("note: {note}");
-            LEFT_OUT.lock().push(note);
+            let note = format!("a peer is left out: {}", package::reason(&reason));
+            if let Some(note) = LEFT_OUT.lock().add(note) {
+                eprintln!("note: {note}");
+            }
             None
         }
     }
@@ -46,11 +49,25 @@ pub(super) fn figures(script: &str, parts: &[&[&str]]) -> Figures {
     figures
 }
 
-static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Why peers were left out, each reason once.
+struct LeftOut(Vec<String>);
+
+impl LeftOut {
+    /// Adds a note, and returns it if it is new.
+    fn add(&mut self, note: String) -> Option<&String> {
+        if self.0.contains(&note) {
+            return None;
+        }
+        self.0.push(note);
+        self.0.last()
+    }
+}
+
+static LEFT_OUT: Mutex<LeftOut> = Mutex::new(LeftOut(Vec::new()));
 
 /// Returns why peers were left out since the last call.
 pub(super) fn left_out() -> Vec<String> {
-    std::mem::take(&mut LEFT_OUT.lock())
+    std::mem::take(&mut LEFT_OUT.lock().0)
 }
 
 fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, String> {
@@ -108,6 +125,14 @@ fn text_of(pipe: Option<impl Read>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_noted_once() {
+        let mut left_out = LeftOut(Vec::new());
+        let mut add = |note: &str| left_out.add(note.to_owned()).cloned();
+        assert_eq!([add("a"), add("b"), add("a")], [Some("a".to_owned()), Some("b".to_owned()), None]);
+        assert_eq!(left_out.0, ["a", "b"]);
+    }
 
     #[test]
     fn an_absent_python_is_a_reason() {

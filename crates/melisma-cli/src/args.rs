@@ -150,7 +150,8 @@ Examples:
     Unpack(UnpackArgs),
     /// Find the fastest engine for an ONNX model on this device, and cache it
     #[command(after_help = "\
-Each candidate is measured in its own process; the fastest one within the tolerance and the memory limit is cached.
+Each candidate is measured in its own process; the best one within the tolerance and the memory limit is cached.
+The last line compares it with ONNX Runtime's default, or with the embedded engine's where that is not installed.
 With the same model, shapes, settings and machine, the cached engine is found again. `melisma run` uses it.
 
 Examples:
@@ -172,13 +173,13 @@ Examples:
         /// What to do
         spec: PathBuf,
     },
-    /// Run an ONNX model once on .npy arrays
+    /// Run an ONNX model on .npy arrays
     #[command(after_help = "\
 Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _.
 It uses the fastest cached engine for these shapes within --precision and --tolerance, else the embedded one in fp32, and says which and why.
 
 Examples:
-  melisma run encoder.onnx --input mel=speech.npy -o features/
+  melisma run encoder.onnx --input mel=speech.npy -o features/ --repeat 100
   melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
     Run(RunArgs),
     /// Serve live decoding to many clients over HTTP and WebSockets

@@ -48,9 +48,9 @@ fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
     let comparison = bench::compare(&Record::open(old)?, &Record::open(new)?)?;
     let json = json!({
         "rows": comparison.changes, "missing": comparison.missing, "added": comparison.added,
-        "passed": comparison.check().is_ok(),
+        "passed": comparison.check().is_ok(), "sign": bench::SIGN,
     });
-    session.print(session.config.device.value, || comparison.table().text(), json)?;
+    session.print(session.config.device.value, || comparison.text(), json)?;
     comparison.check()
 }
 

@@ -44,6 +44,7 @@ pub fn requested(args: &RequirementArgs) -> Requested<'_> {
         .with_precision(args.precision.as_deref())
         .with_tolerance(args.tolerance)
         .with_engine(args.engine.as_str())
+        .with_objective(args.objective.as_deref())
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
@@ -72,11 +73,9 @@ fn text(args: &OptimizeArgs, outcome: &Outcome) -> String {
         None => "cache     hit\n".to_owned(),
         Some(miss) => format!("cache     miss: {miss}\n"),
     };
-    match &outcome.entry.uncached {
-        None => {
-            let bytes: u64 = outcome.entry.manifest.files.values().map(|file| file.bytes).sum();
-            text + &format!("engine    {} ({})\n", terminal::name(&outcome.entry.folder), size::show(bytes))
-        }
-        Some(_) => text,
+    if outcome.entry.uncached.is_none() {
+        let bytes: u64 = outcome.entry.manifest.files.values().map(|file| file.bytes).sum();
+        text += &format!("engine    {} ({})\n", terminal::name(&outcome.entry.folder), size::show(bytes));
     }
+    text + &format!("answer    {}\n", outcome.report.answer())
 }

@@ -1,12 +1,11 @@
-//! `melisma run`: runs a model once on arrays.
+//! `melisma run`: runs a model on arrays, once or several times.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use melisma::engine::{Port, Ports};
 use melisma::format::{Value, npy};
-use melisma::optimize::search::Chosen;
+use melisma::optimize::search::{Chosen, RepeatedRun};
 use melisma::output::{self, Existing};
 use melisma::text::table::{Align, Table};
 use melisma::{Error, ErrorKind, Remedy, Result};
@@ -20,11 +19,9 @@ use crate::terminal;
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
     let Prepared { mut chosen, values, paths } = prepare(session, args)?;
-    let begin = Instant::now();
-    let results = chosen.engine.run(&values).map_err(|error| error.at(args.model.display()))?;
-    let seconds = begin.elapsed().as_secs_f64();
-    write(&results, &paths, (&args.output, session.existing))?;
-    report(session, &chosen, (&results, &paths), seconds)
+    let ran = chosen.run_repeated(&values, args.repeat).map_err(|error| error.at(args.model.display()))?;
+    write(&ran.outputs, &paths, (&args.output, session.existing))?;
+    report(session, &chosen, &ran, &paths)
 }
 
 /// The engine for the model, its input values, and the output files.
@@ -53,15 +50,15 @@ fn write(results: &[Value], paths: &[PathBuf], (folder, existing): (&Path, Exist
     pairs.try_for_each(|(path, value)| output::write(path, &npy::encode(value), existing))
 }
 
-fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[PathBuf]), seconds: f64) -> Result<()> {
-    let described: Vec<_> = chosen.engine.outputs().iter().zip(paths.iter().zip(results)).collect();
+fn report(session: &Session, chosen: &Chosen, ran: &RepeatedRun, paths: &[PathBuf]) -> Result<()> {
+    let described: Vec<_> = chosen.engine.outputs().iter().zip(paths.iter().zip(&ran.outputs)).collect();
     let text = || {
         let mut table = Table::new([("output", Align::Left), ("type", Align::Left), ("file", Align::Left)]);
         for (port, (path, value)) in &described {
             table.push([terminal::one_line(&port.name), format!("{value:?}"), terminal::name(path)]);
         }
         let cached = if chosen.cached.is_some() { ", cached" } else { "" };
-        format!("{}{}{cached}: {seconds:.3} s\n", table.text(), chosen.candidate)
+        format!("{}{}{cached}: {}\n", table.text(), chosen.candidate, ran.text())
     };
     let outputs = described.iter().map(|(port, (path, value))| {
         let (dtype, shape) = (value.dtype().name(), value.shape());
@@ -69,7 +66,8 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
     });
     let mut json = chosen.keys();
     json["outputs"] = outputs.collect();
-    json["wall_seconds"] = seconds.into();
+    json["wall_seconds"] = ran.first_seconds.into();
+    json["times"] = ran.keys();
     session.print(optimize::device(session, chosen.engine.name()), text, json)
 }
 

@@ -25,6 +25,7 @@ pub struct RequirementArgs {
     pub precision: Option<String>,
     pub tolerance: Option<f64>,
     pub engine: Option<String>,
+    pub objective: Option<String>,
 }
 
 impl Setup {
@@ -38,17 +39,18 @@ impl Setup {
 impl RequirementArgs {
     fn to_requested(&self) -> Requested<'_> {
         let (precision, engine) = (self.precision.as_deref(), self.engine.as_deref());
-        Requested::default().with_precision(precision).with_tolerance(self.tolerance).with_engine(engine)
+        let requested = Requested::default().with_precision(precision).with_tolerance(self.tolerance);
+        requested.with_engine(engine).with_objective(self.objective.as_deref())
     }
 }
 
 /// Notes for Python's log.
 pub type Notes = Vec<Message>;
 
-/// A model and the shapes of its inputs.
+/// A model, and the shapes or values of its inputs.
 pub struct Task {
     pub model: PathBuf,
-    pub inputs: Vec<(String, Vec<usize>)>,
+    pub inputs: Vec<Given>,
     pub calibrate: Option<PathBuf>,
 }
 
@@ -62,10 +64,8 @@ pub struct Setup {
 /// Returns the report of `melisma optimize --json`, as text.
 pub fn optimize(setup: Setup, task: Task, requirements: &RequirementArgs) -> (Result<String>, Notes) {
     with_notes(setup, |search| {
-        let given = |(name, shape)| Given::new(name, Content::Shape(shape));
-        let inputs = task.inputs.into_iter().map(given).collect();
         let requirements = Requirements::new(search.config, requirements.to_requested())?;
-        let request = Request::new(task.model, requirements).with_inputs(inputs).with_calibrate(task.calibrate);
+        let request = Request::new(task.model, requirements).with_inputs(task.inputs).with_calibrate(task.calibrate);
         search.optimize(&request).map(|outcome| outcome.keys().to_string())
     })
 }
@@ -89,18 +89,20 @@ pub fn open(
     })
 }
 
-/// Runs a model once.
+/// Runs a model once, then `repeat` times more.
 pub fn run(
     setup: Setup,
     path: &Path,
     inputs: Vec<(String, Value)>,
-    requirements: &RequirementArgs,
+    (requirements, repeat): (&RequirementArgs, usize),
 ) -> (Result<RunOutput>, Notes) {
     let (opened, notes) = open(setup, path, inputs, requirements);
     let ran = opened.and_then(|(mut chosen, values)| {
-        let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
+        let ran = chosen.run_repeated(&values, repeat).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
-        Ok(RunOutput { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
+        let mut report = chosen.keys();
+        report["times"] = ran.keys();
+        Ok(RunOutput { outputs: names.zip(ran.outputs).collect(), report: report.to_string() })
     });
     (ran, notes)
 }
@@ -132,17 +134,31 @@ const NAMES: [(DType, &str); 12] = [
 
 /// Reads arrays by name.
 pub fn values(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
-    let value = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-        let array = array::native(&array)?;
-        let (name, untyped): (String, _) = (name.extract()?, array::untyped(&array)?);
-        let of = array::name(untyped)?;
-        let dtype = NAMES.iter().find(|(_, known)| *known == of).ok_or_else(|| raise(array::unknown(&of).at(&name)))?.0;
-        let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
-        let value =
-            Value::from_bytes(dtype, untyped.shape(), bytes.as_bytes()).map_err(|error| raise(error.at(&name)))?;
+    let named = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let native = array::native(&array)?;
+        let name: String = name.extract()?;
+        let value = value(&name, &native)?;
         Ok((name, value))
     };
-    arrays.iter().map(value).collect()
+    arrays.iter().map(named).collect()
+}
+
+/// Reads the shape or the values of an input: a sequence of lengths, or an array.
+pub fn given(name: String, input: &Bound<'_, PyAny>) -> PyResult<Given> {
+    let content = match input.extract::<Vec<usize>>() {
+        Ok(shape) => Content::Shape(shape),
+        Err(_) if input.hasattr("dtype")? => Content::Array(value(&name, &array::native(input)?)?),
+        Err(error) => return Err(error),
+    };
+    Ok(Given::new(name, content))
+}
+
+fn value(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let untyped = array::untyped(array)?;
+    let of = array::name(untyped)?;
+    let dtype = NAMES.iter().find(|(_, known)| *known == of).ok_or_else(|| raise(array::unknown(&of).at(name)))?.0;
+    let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+    Value::from_bytes(dtype, untyped.shape(), bytes.as_bytes()).map_err(|error| raise(error.at(name)))
 }
 
 /// Returns arrays by name.

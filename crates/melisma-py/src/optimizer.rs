@@ -155,32 +155,37 @@ impl PyTensorOptimizer {
         result
     }
 
-    /// Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
+    /// Finds the best engine for an ONNX model with inputs of these shapes or values, and caches it for `run`.
     ///
     /// Args:
     ///     path: The model.
-    ///     inputs: The shape of each input by name; those that the model fixes may be left out.
+    ///     inputs: The shape of each input by name, or an array with its values; those whose shape the model fixes may be
+    ///         left out.
     ///     precision: "fp32", "fp16", "int8" or "auto"; None is that of the settings.
     ///     tolerance: The largest relative error that is allowed; None is that of the settings.
     ///     engine: The only engine to consider; None considers all.
-    ///     calibrate: A file with real values of the inputs.
+    ///     objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
+    ///     calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
     ///
     /// Returns:
     ///     The report of `melisma optimize --json`.
-    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, calibrate=None))]
+    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, objective=None, calibrate=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn optimize<'py>(
         &self,
         py: Python<'py>,
         path: PathBuf,
-        inputs: BTreeMap<String, Vec<usize>>,
+        inputs: BTreeMap<String, Bound<'py, PyAny>>,
         precision: Option<String>,
         tolerance: Option<f64>,
         engine: Option<String>,
+        objective: Option<String>,
         calibrate: Option<PathBuf>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (setup, requirements) = (self.setup(py)?, onnx::RequirementArgs { precision, tolerance, engine });
-        let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
+        let requirements = onnx::RequirementArgs { precision, tolerance, engine, objective };
+        let setup = self.setup(py)?;
+        let inputs = inputs.into_iter().map(|(name, input)| onnx::given(name, &input)).collect::<PyResult<_>>()?;
+        let task = onnx::Task { model: path, inputs, calibrate };
         let (report, notes) =
             signal::alone(py, move |stop| Ok(onnx::optimize(setup.stopped_by(stop), task, &requirements)))?;
         log(py, notes)?;
@@ -196,10 +201,13 @@ impl PyTensorOptimizer {
     ///     precision: As for `optimize`.
     ///     tolerance: As for `optimize`.
     ///     engine: As for `optimize`.
+    ///     objective: As for `optimize`.
+    ///     repeat: How many times more the model runs after its first run, to fill `times` of `last_run`.
     ///
     /// Returns:
     ///     The outputs by name.
-    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None))]
+    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, objective=None, repeat=0))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -208,11 +216,14 @@ impl PyTensorOptimizer {
         precision: Option<String>,
         tolerance: Option<f64>,
         engine: Option<String>,
+        objective: Option<String>,
+        repeat: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (inputs, requirements) = (onnx::values(inputs)?, onnx::RequirementArgs { precision, tolerance, engine });
-        let setup = self.setup(py)?;
-        let (ran, notes) =
-            signal::alone(py, move |stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, &requirements)))?;
+        let requirements = onnx::RequirementArgs { precision, tolerance, engine, objective };
+        let (inputs, setup) = (onnx::values(inputs)?, self.setup(py)?);
+        let work =
+            move |stop: &signal::Stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, (&requirements, repeat)));
+        let (ran, notes) = signal::alone(py, work)?;
         log(py, notes)?;
         let onnx::RunOutput { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock() = Some(report);

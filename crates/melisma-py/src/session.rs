@@ -8,16 +8,18 @@ use melisma::engine::{Engine, Port, Ports};
 use melisma::format::Value;
 use melisma::lock::Mutex;
 use melisma::onnx::Model;
-use melisma::optimize::search::Chosen;
+use melisma::optimize::search::{Chosen, Latency};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
+use serde_json::json;
 
+use crate::array;
 use crate::error::raise;
 use crate::local::Shared;
 use crate::onnx::{self, RequirementArgs, Setup};
 use crate::optimizer::{PyTensorOptimizer, log};
-use crate::signal;
+use crate::signal::{self, Stop};
 
 /// Runs shorter than this are not watched for Ctrl-C: that takes a thread.
 const SHORT: Duration = Duration::from_millis(200);
@@ -37,6 +39,8 @@ pub struct PySession {
 struct Open {
     shapes: Vec<(String, Vec<usize>)>,
     chosen: Chosen,
+    /// The time of the first run.
+    first: Duration,
     /// The time of the last run.
     took: Duration,
 }
@@ -44,7 +48,7 @@ struct Open {
 #[pymethods]
 impl PySession {
     #[new]
-    #[pyo3(signature = (path, optimizer, *, precision=None, tolerance=None, engine=None))]
+    #[pyo3(signature = (path, optimizer, *, precision=None, tolerance=None, engine=None, objective=None))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -52,11 +56,12 @@ impl PySession {
         precision: Option<String>,
         tolerance: Option<f64>,
         engine: Option<String>,
+        objective: Option<String>,
     ) -> PyResult<Self> {
         let of = path.clone();
         let read = move |_: &_| Ports::of(&Model::open(&of)?).map_err(|error| error.at(of.display()));
         let ports = signal::alone(py, read)?;
-        let requirements = RequirementArgs { precision, tolerance, engine };
+        let requirements = RequirementArgs { precision, tolerance, engine, objective };
         Ok(Self { optimizer, path, requirements, ports, open: Shared::new(Mutex::new(Vec::new())) })
     }
 
@@ -95,9 +100,51 @@ impl PySession {
         log(py, notes)?;
         onnx::arrays(py, &ran.map_err(|error| raise(error.at(self.path.display())))?)
     }
+
+    /// Returns the engine and its times over `repeat` runs.
+    #[pyo3(name = "_time")]
+    fn time<'py>(&self, py: Python<'py>, feeds: &Bound<'py, PyDict>, repeat: usize) -> PyResult<Bound<'py, PyAny>> {
+        if repeat == 0 {
+            return Err(raise(Error::invalid("repeat: 0 is not 1 or more").with_hint("use at least 1")));
+        }
+        let (inputs, setup) = (onnx::values(feeds)?, self.optimizer.get().setup(py)?);
+        let (open, path, requirements) = (self.open.clone(), self.path.clone(), self.requirements.clone());
+        let (timed, notes) = signal::alone(py, move |stop| {
+            let open = open.get().map_err(|_| Error::unsupported("the session belongs to another process"))?;
+            Ok(time(open, (setup.stopped_by(stop), stop), (inputs, repeat), (&path, &requirements)))
+        })?;
+        log(py, notes)?;
+        array::parsed(py, &timed.map_err(|error| raise(error.at(self.path.display())))?)
+    }
 }
 
 type Inputs = Vec<(String, Value)>;
+
+/// Runs with inputs that stay the same, and returns the times as text: JSON.
+fn time(
+    open: &Mutex<Vec<Open>>,
+    (setup, stop): (Setup, &Stop),
+    (inputs, repeat): (Inputs, usize),
+    (path, requirements): (&Path, &RequirementArgs),
+) -> (melisma::Result<String>, onnx::Notes) {
+    let (ran, notes) = run(open, setup, inputs.clone(), (path, requirements));
+    let timed = ran.and_then(|_| {
+        let mut open = open.lock();
+        let known = open.iter_mut().find(|known| known.is_for(&inputs));
+        let known = known.ok_or_else(|| Error::invalid("the session was closed meanwhile"))?;
+        let mut seconds = Vec::with_capacity(repeat.min(1 << 20));
+        for _ in 0..repeat {
+            stop.check()?;
+            known.run(inputs.clone())?;
+            seconds.push(known.took.as_secs_f64());
+        }
+        let mut report = known.chosen.keys();
+        report["times"] =
+            json!({ "first_seconds": known.first.as_secs_f64(), "latency_seconds": Latency::of(&seconds) });
+        Ok(report.to_string())
+    });
+    (timed, notes)
+}
 type RunOutput = melisma::Result<Vec<(String, Value)>>;
 
 impl Open {
@@ -141,7 +188,8 @@ fn run(
         if open.len() == MAX_OPEN {
             open.remove(0);
         }
-        open.push(Open { shapes, chosen, took: begin.elapsed() });
+        let took = begin.elapsed();
+        open.push(Open { shapes, chosen, first: took, took });
         Ok(ran)
     });
     (ran, notes)

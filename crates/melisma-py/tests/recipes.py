@@ -217,7 +217,7 @@ class World:
         """A function that gives a new recipe, for everything that takes arguments. What follows a space is a variant."""
         path, floats = self.path, numpy.float32
         score = lambda: {"tempo": 120.0, "notes": [vars(self.note).copy()], "bends": [], "controls": []}
-        terms = {"precision": "fp32", "tolerance": 0.01, "engine": "rten"}
+        terms = {"precision": "fp32", "tolerance": 0.01, "engine": "rten", "objective": "p99"}
         optimizer, stream, tracker = self.optimizer, self.stream, melisma.MemoryTracker()
         matrix = lambda *shape: numpy.ones(shape, floats)
         blob, tile = pack.compress(self.samples), numpy.arange(12, dtype="f4").reshape(3, 4)
@@ -272,7 +272,9 @@ class World:
             "melisma.TensorOptimizer.optimize_tensor": lambda: Recipe(
                 optimizer.optimize_tensor, array=matrix(3, 4), dtype="float16"
             ),
-            "melisma.TensorOptimizer.run": lambda: Recipe(optimizer.run, path=self.model, inputs={"x": self.x}, **terms),
+            "melisma.TensorOptimizer.run": lambda: Recipe(
+                optimizer.run, path=self.model, inputs={"x": self.x}, **terms, repeat=2
+            ),
             "melisma.TensorRTOptimizer": lambda: Recipe(melisma.TensorRTOptimizer, config=dict(self.config)),
             "melisma.TensorRTOptimizer.optimize_onnx": lambda: Recipe(
                 melisma.TensorRTOptimizer(self.config).optimize_onnx, path=self.model, input_shapes={"x": list(self.x.shape)}
@@ -379,6 +381,7 @@ class World:
             "optimize.Report.__getitem__": lambda: Recipe(self.searched.__getitem__, "engine"),
             "optimize.Session": lambda: Recipe(optimize.Session, path=self.model, **terms, config=dict(self.config)),
             "optimize.Session.run": lambda: Recipe(self.session.run, output_names=["y"], input_feed={"x": self.x}),
+            "optimize.Session.time": lambda: Recipe(self.session.time, input_feed={"x": self.x}, repeat=2),
             "optimize.optimize": lambda: Recipe(
                 optimize.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None,
                 config=dict(self.config),

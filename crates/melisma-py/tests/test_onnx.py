@@ -56,6 +56,29 @@ class Models(unittest.TestCase):
         self.assertEqual((self.optimizer.last_run["engine"], self.optimizer.last_run["cached"]), ("melisma-chain", False))
         self.assertIn("its engine is rten", self.optimizer.last_run["reason"])
 
+    def test_the_answer_the_inputs_and_the_times(self):
+        given = self.optimizer.optimize(self.model, {"x": self.x}, objective="memory")
+        self.assertEqual((given["objective"], given["evidence"]), ("memory", "given"))
+        self.assertIn(" on this machine (", given["comparison"]["answer"])
+        self.assertGreater(given["comparison"]["ratio"], 0)
+        generated = self.optimizer.optimize(self.model, {"x": self.x.shape})
+        self.assertEqual((generated["objective"], generated["evidence"]), ("p50", "generated"))
+        self.assertIn("normal distribution", generated["input_values"][0]["description"])
+        self.assertEqual(set(generated["latency_seconds"]), {"p50", "p90", "p99", "min", "runs"})
+        self.assertTrue(generated["operators"] or generated["operators_missing"])
+        self.optimizer.run(self.model, {"x": self.x}, repeat=5)
+        self.assertEqual(self.optimizer.last_run["cache_key"], given["cache"]["key"], "arrays of the user win")
+        times = self.optimizer.last_run["times"]
+        self.assertEqual(times["latency_seconds"]["runs"], 5)
+        self.assertGreater(times["first_seconds"], 0)
+        session = melisma.optimize.Session(self.model, config={"cache_dir": self.cache, "threads": 1})
+        timed = session.time({"x": self.x}, repeat=4)
+        self.assertEqual((timed["times"]["latency_seconds"]["runs"], timed["cached"]), (4, True))
+        with self.assertRaisesRegex(ValueError, "repeat: 0 is not 1 or more"):
+            session.time({"x": self.x}, repeat=0)
+        with self.assertRaisesRegex(ValueError, "unknown objective `p95`"):
+            self.optimizer.optimize(self.model, {"x": self.x.shape}, objective="p95")
+
     def test_wrong_terms_are_refused(self):
         for text, terms in {
             "unknown engine `warp`": {"engine": "warp"},

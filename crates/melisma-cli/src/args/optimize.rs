@@ -34,6 +34,10 @@ pub struct RequirementArgs {
     /// two fits the model), onnxruntime, onnxruntime-cuda or onnxruntime-tensorrt
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
+    /// What the best engine is best at: the median or the 99th percentile of its runs, its memory, or
+    /// its first result [default: p50; memory under --profile training]
+    #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(["p50", "p99", "memory", "first"]))]
+    pub objective: Option<String>,
 }
 
 /// Arguments of `cache`.

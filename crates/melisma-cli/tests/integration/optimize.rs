@@ -47,6 +47,7 @@ fn the_second_time_is_a_hit() {
         assert!(first["latency_seconds"][key].as_f64().unwrap() > 0.0, "{key}");
     }
     assert!(first["memory_bytes"]["peak"].as_u64().unwrap() > 1 << 20, "of the candidate's own process");
+    assert!(first["memory_bytes"]["program"].as_u64().unwrap() > 1 << 20, "without a model");
     assert!(first["accuracy"]["max_abs"].as_f64().unwrap() < 1e-5);
     assert!(first["accuracy"]["cosine"].as_f64().unwrap() > 0.999_999);
     assert!(!first["candidates"].as_array().unwrap().is_empty());
@@ -56,6 +57,21 @@ fn the_second_time_is_a_hit() {
     for line in ["best ", "latency ", "memory ", "accuracy ", "cache     hit", "engine "] {
         assert!(text.stdout.lines().any(|found| found.starts_with(line)), "{line} in {}", text.stdout);
     }
+    let last = text.stdout.lines().last().unwrap();
+    assert!(
+        last.starts_with("answer    ") && last.ends_with(first["comparison"]["answer"].as_str().unwrap()),
+        "{last}"
+    );
+    assert!(
+        last.contains("x the embedded engine's default (rten, fp32, ") && last.contains(" on this machine (p50 "),
+        "{last}"
+    );
+    for table in std::iter::once(&first["operators"]).chain(first["other_operators"].as_array().unwrap()) {
+        let has_rows = table.as_array().or(table["operators"].as_array()).is_some_and(|rows| !rows.is_empty());
+        assert!(has_rows || table["missing"].is_string() || first["operators_missing"].is_string(), "{table}");
+    }
+    assert!(text.stdout.contains("\noperator of ") && !text.stdout.contains("they are unknown"), "{}", text.stdout);
+    assert!(text.stdout.contains("\ninput     x: generated: numbers from a normal distribution, 3 draws\n"));
     let other = json(&sandbox, &["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance", "0.5"]);
     assert!(other["cache"]["reason"].as_str().unwrap().contains("tolerance: 1e-3 -> 5e-1"), "{}", other["cache"]);
     let under = |variables: &[(&str, &str)], args: &[&str]| {
@@ -153,6 +169,7 @@ fn wrong_requests_are_code_2_with_a_hint() {
         (&["optimize", "/dev/zero"], "/dev/zero: not a plain file"),
         (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance=-1"], "tolerance: -1 is not 0 or more"),
         (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "warp"], "unknown engine `warp`"),
+        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--objective", "p95"], "invalid value 'p95'"),
     ] {
         let ran = run(&sandbox, args);
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);

@@ -101,6 +101,41 @@ fn the_cached_engine_is_used_whichever_flags_made_it() {
 }
 
 #[test]
+fn repeated_runs_are_timed() {
+    let sandbox = sandbox();
+    let once = json(&sandbox, &RUN).0;
+    assert_eq!(once["times"]["latency_seconds"], Value::Null);
+    assert_eq!(once["times"]["first_seconds"], once["wall_seconds"]);
+    let before = std::fs::read(sandbox.path("out/y.npy")).unwrap();
+    let many = json(&sandbox, &[&RUN[..], &["--repeat", "6"]].concat()).0;
+    let times = &many["times"]["latency_seconds"];
+    assert_eq!(times["runs"], 6);
+    let figures = ["min", "p50", "p90", "p99"].map(|key| times[key].as_f64().unwrap());
+    assert!(figures[0] > 0.0 && figures.is_sorted(), "{times}");
+    assert_eq!(before, std::fs::read(sandbox.path("out/y.npy")).unwrap());
+    let text = run(&sandbox, &[&RUN[..7], &["--repeat", "3"], &CPU].concat()).stdout;
+    let last = text.lines().last().unwrap();
+    assert!(last.contains(": first run ") && last.contains("; then p50 ") && last.ends_with(" (3 runs)"), "{last}");
+    let refused = run(&sandbox, &[&RUN[..], &["--repeat", "1000001"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+#[test]
+fn an_objective_ranks_cached_engines() {
+    let sandbox = sandbox();
+    let make = ["optimize", "vocoder.onnx", "--input", "x=1x3x50", "--json", "--objective", "memory"];
+    let (made, _) = json(&sandbox, &make);
+    assert_eq!((&made["objective"], &made["cache"]["hit"]), (&"memory".into(), &false.into()));
+    assert!(made["comparison"]["answer"].as_str().unwrap().contains(" % of the memory of "), "{}", made["comparison"]);
+    assert_eq!(json(&sandbox, &make).0["cache"]["hit"], true);
+    let (found, said) = json(&sandbox, &[&RUN[..], &["--objective", "memory"]].concat());
+    assert_eq!(found["cache_key"], made["cache"]["key"]);
+    assert!(said.contains(", searched for the least memory"), "{said}");
+    let (median, _) = json(&sandbox, &["optimize", "vocoder.onnx", "--input", "x=1x3x50", "--json"]);
+    assert_eq!(median["cache"]["hit"], false, "another objective is another search");
+}
+
+#[test]
 fn damage_is_never_served() {
     let sandbox = sandbox();
     let make = ["optimize", "vocoder.onnx", "--input", "x=1x3x50", "--json", "--engine", "rten"];

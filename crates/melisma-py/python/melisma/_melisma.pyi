@@ -75,6 +75,7 @@ _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
 _Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+_Objective: TypeAlias = Literal["p50", "p99", "memory", "first"]
 _Spoken: TypeAlias = tuple[_Floats, list[_Integers], dict[str, int], list[str]]
 _Manner: TypeAlias = dict[str, Any]
 _ExecArgs: TypeAlias = tuple[str | None, int | None, int | str | None]
@@ -173,22 +174,25 @@ class TensorOptimizer:
     def optimize(
         self,
         path: StrPath,
-        inputs: Mapping[str, Sequence[int]],
+        inputs: Mapping[str, Sequence[int] | _Array],
         *,
         precision: _Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
+        objective: _Objective | None = None,
         calibrate: StrPath | None = None,
     ) -> Mapping[str, Any]:
-        """Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
+        """Finds the best engine for an ONNX model with inputs of these shapes or values, and caches it for `run`.
 
         Args:
             path: The model.
-            inputs: The shape of each input by name; those that the model fixes may be left out.
+            inputs: The shape of each input by name, or an array with its values; those whose shape the model fixes may be
+                left out.
             precision: "fp32", "fp16", "int8" or "auto"; None is that of the settings.
             tolerance: The largest relative error that is allowed; None is that of the settings.
             engine: The only engine to consider; None considers all.
-            calibrate: A file with real values of the inputs.
+            objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
+            calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
 
         Returns:
             The report of `melisma optimize --json`.
@@ -201,6 +205,8 @@ class TensorOptimizer:
         precision: _Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
+        objective: _Objective | None = None,
+        repeat: int = 0,
     ) -> dict[str, _Array]:
         """Runs an ONNX model on the fastest cached engine for these shapes that satisfies the arguments, else on the embedded
         one in FP32. The logger `melisma` is told which and why, and `last_run` holds it.
@@ -211,6 +217,8 @@ class TensorOptimizer:
             precision: As for `optimize`.
             tolerance: As for `optimize`.
             engine: As for `optimize`.
+            objective: As for `optimize`.
+            repeat: How many times more the model runs after its first run, to fill `times` of `last_run`.
 
         Returns:
             The outputs by name.
@@ -756,10 +764,12 @@ class Session:
         precision: str | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
+        objective: str | None = None,
     ) -> Self: ...
     def _inputs(self) -> list[tuple[str, str, list[int | str | None] | None]]: ...
     def _outputs(self) -> list[tuple[str, str, list[int | str | None] | None]]: ...
     def _run(self, feeds: dict[str, _Array]) -> dict[str, _Array]: ...
+    def _time(self, feeds: dict[str, _Array], repeat: int) -> dict[str, Any]: ...
 
 @final
 class Trace:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 from . import _report
 
 Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+Objective: TypeAlias = Literal["p50", "p99", "memory", "first"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,13 +20,18 @@ class Report(_report.Report):
         precision: Its precision.
         threads: Its threads.
         chunk: The length of its chunks, or None if inputs are not cut.
-        latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, and the number of `runs`.
+        latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, `min`, and the number of `runs`.
         first_result_seconds: From opening the model to its first result.
-        memory_bytes: The `peak`.
+        memory_bytes: The `peak` of its process, and the part that the `program` takes without a model.
         accuracy: `max_abs`, `relative` and `cosine` against the `reference`.
         model_bytes: The size of the model `before` and `after`.
         candidates: Every engine that was tried.
         operators: Where the time of a run goes.
+        operators_missing: Why there are none.
+        other_operators: The same for the other engines, each with `engine`, `operators` and `missing`.
+        objective: What the engine is best at.
+        comparison: The default that the engine is compared with, its figures, the `ratio`, whether that is
+            `beyond_spread`, and the `answer` in one line.
         advice: What would make it faster.
         cache: The `key` of the entry, whether it was a `hit`, its `path`, and the `reason` if it was not.
     """
@@ -43,5 +49,9 @@ class Report(_report.Report):
     model_bytes: dict[str, int]
     candidates: list[dict[str, Any]]
     operators: list[dict[str, Any]]
+    operators_missing: str | None
+    other_operators: list[dict[str, Any]]
+    objective: str
+    comparison: dict[str, Any]
     advice: list[str]
     cache: dict[str, Any]

@@ -10,10 +10,10 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import TorchT, as_numpy, is_torch, mapping, optional, value_error
+from ._array import ArrayLike, TorchT, as_numpy, is_torch, mapping, optional, value_error
 from ._melisma import Config
 from ._path import StrPath, path_of
-from ._search import Precision, Report
+from ._search import Objective, Precision, Report
 
 Settings: TypeAlias = dict[str, Any] | Config
 _P = ParamSpec("_P")
@@ -117,28 +117,44 @@ class TensorOptimizer(_melisma.TensorOptimizer):
     def optimize(
         self,
         path: StrPath,
-        inputs: Mapping[str, Sequence[int]],
+        inputs: Mapping[str, Sequence[int] | ArrayLike],
         *,
         precision: Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
+        objective: Objective | None = None,
         calibrate: StrPath | None = None,
     ) -> Report:
-        """Finds the best engine for an ONNX model with inputs of these shapes, and caches it for `run`.
+        """Finds the best engine for an ONNX model with inputs of these shapes or values, and caches it for `run`.
 
         Args:
             path: The model.
-            inputs: The shape of each input by name; those that the model fixes may be left out.
+            inputs: The shape of each input by name, or an array with its values; those whose shape the model fixes may be
+                left out.
             precision: As for `melisma.optimize.optimize`.
             tolerance: As for `melisma.optimize.optimize`.
             engine: As for `melisma.optimize.optimize`.
-            calibrate: A file with real values of the inputs.
+            objective: As for `melisma.optimize.optimize`.
+            calibrate: As for `melisma.optimize.optimize`.
 
         Returns:
             The report of `melisma optimize --json`.
         """
-        terms = {"precision": precision, "tolerance": tolerance, "engine": engine, "calibrate": calibrate}
-        return Report(**super().optimize(path, inputs, **terms))  # type: ignore[arg-type]
+        terms = {
+            "precision": precision,
+            "tolerance": tolerance,
+            "engine": engine,
+            "objective": objective,
+            "calibrate": calibrate,
+        }
+        given = {name: _given(value) for name, value in mapping(inputs, "inputs").items()}
+        return Report(**super().optimize(path, given, **terms))  # type: ignore[arg-type]
+
+
+def _given(value: Any) -> list[int] | npt.NDArray[Any]:
+    """Returns the shape or the values of an input."""
+    is_array = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    return as_numpy(value) if is_array and not isinstance(value, Sequence) else list(value)
 
 
 @overload

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from . import _melisma
 from ._array import ArrayLike, as_numpy, mapping, value_error
 from ._path import StrPath, path_of
-from ._search import Precision, Report
+from ._search import Objective, Precision, Report
 from ._tensor import Settings, TensorOptimizer
 
 __all__ = ["NodeArg", "Report", "Session", "optimize"]
@@ -20,31 +20,39 @@ __all__ = ["NodeArg", "Report", "Session", "optimize"]
 
 def optimize(
     path: StrPath,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Sequence[int] | ArrayLike] | None = None,
     *,
     precision: Precision | None = None,
     tolerance: float | None = None,
     engine: str | None = None,
+    objective: Objective | None = None,
     calibrate: StrPath | None = None,
     config: Settings | None = None,
 ) -> Report:
-    """Finds the best engine for a model with inputs of these shapes, and caches it.
+    """Finds the best engine for a model with inputs of these shapes or values, and caches it.
 
     Args:
         path: The ONNX model.
-        inputs: The shape of each input by name; those that the model fixes may be left out.
+        inputs: The shape of each input by name, or an array with its values; those whose shape the model fixes may be
+            left out. A run prefers an engine that was found with arrays for all inputs.
         precision: The lowest precision that is allowed: "fp32", "fp16", "int8", or "auto"; None is that of the settings.
         tolerance: The largest relative error that is allowed; None is that of the settings.
         engine: The only engine to consider; None considers all.
-        calibrate: A file with real values of the inputs.
+        objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
+        calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
         config: As for `TensorOptimizer`.
 
     Returns:
         The engine, its speed and accuracy, and all candidates: the report of `melisma optimize --json`.
     """
-    shapes = {name: list(shape) for name, shape in mapping(inputs or {}, "inputs").items()}
     return TensorOptimizer(config).optimize(
-        path_of(path), shapes, precision=precision, tolerance=tolerance, engine=engine, calibrate=calibrate
+        path_of(path),
+        mapping(inputs or {}, "inputs"),
+        precision=precision,
+        tolerance=tolerance,
+        engine=engine,
+        objective=objective,
+        calibrate=calibrate,
     )
 
 
@@ -72,6 +80,7 @@ class Session(_melisma.Session):
         precision: As for `optimize`.
         tolerance: As for `optimize`.
         engine: As for `optimize`.
+        objective: As for `optimize`.
         config: As for `TensorOptimizer`.
     """
 
@@ -82,10 +91,19 @@ class Session(_melisma.Session):
         precision: Precision | None = None,
         tolerance: float | None = None,
         engine: str | None = None,
+        objective: Objective | None = None,
         config: Settings | None = None,
     ) -> Self:
         optimizer = TensorOptimizer(config)
-        return super().__new__(cls, path_of(path), optimizer, precision=precision, tolerance=tolerance, engine=engine)
+        return super().__new__(
+            cls,
+            path_of(path),
+            optimizer,
+            precision=precision,
+            tolerance=tolerance,
+            engine=engine,
+            objective=objective,
+        )
 
     def get_inputs(self) -> list[NodeArg]:
         """Returns the inputs of the model.
@@ -124,3 +142,16 @@ class Session(_melisma.Session):
         if unknown:
             raise value_error(f"unknown output `{unknown[0]}`", f"the outputs are {', '.join(found)}")
         return [found[name] for name in output_names]
+
+    def time(self, input_feed: Mapping[str, ArrayLike], repeat: int = 100) -> dict[str, Any]:
+        """Runs the model several times on the same inputs.
+
+        Args:
+            input_feed: The inputs by name.
+            repeat: How many runs are timed, after the first run with inputs of these shapes.
+
+        Returns:
+            The engine as `melisma run --json` has it, and `times`: `first_seconds`, and `latency_seconds` with `p50`,
+            `p90`, `p99`, `min` and `runs`.
+        """
+        return self._time({name: as_numpy(value) for name, value in mapping(input_feed, "input_feed").items()}, repeat)

@@ -142,7 +142,7 @@ impl Operator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Options {
-    /// CPU threads, at least 1.
+    /// CPU threads; 0 is ONNX Runtime's own default, and 1 in other engines.
     pub threads: usize,
     /// The format that the model was converted to, for engines that compute in it.
     pub precision: Format,
@@ -169,7 +169,7 @@ impl Default for Options {
 
 impl Options {
     setters! {
-        /// Sets the number of CPU threads, at least 1.
+        /// Sets the number of CPU threads; 0 is ONNX Runtime's own default, and 1 in other engines.
         pub fn with_threads(threads: usize);
         /// Sets the format that the model was converted to.
         pub fn with_precision(precision: Format);

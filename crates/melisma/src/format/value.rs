@@ -7,7 +7,7 @@ use crate::{DType, Element};
 use crate::{Error, ErrorKind, Result};
 
 /// A dense row-major array.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Value {
     dtype: DType,
     shape: Vec<usize>,

@@ -28,9 +28,17 @@ impl Files {
             let file = pack::open(&path)?;
             return Ok(Self(vec![(path, file)]));
         }
-        if let Some(path) = INDICES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
+        let index = match INDICES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
+            Some(path) => Some(path),
+            None => pack::only_file(folder, pack::INDEX_SUFFIX)?,
+        };
+        if let Some(path) = index {
             let Index { shards, .. } = Index::open(&path)?;
             return Ok(Self(shards.into_iter().map(|(name, file)| (path.with_file_name(name), file)).collect()));
+        }
+        if let Some(path) = pack::only_file(folder, pack::SUFFIX)? {
+            let file = pack::open(&path)?;
+            return Ok(Self(vec![(path, file)]));
         }
         Err(Error::invalid(format!("{}: no model.safetensors in this folder", folder.display()))
             .with_hint("a model is a folder with config.json and model.safetensors, or its shards and their index"))

@@ -19,6 +19,7 @@ mod detached;
 mod external;
 mod graph;
 mod identity;
+pub(crate) mod lookup;
 mod packed;
 #[doc(hidden)]
 pub mod pass;

@@ -90,6 +90,26 @@ pub const VERSION: u32 = 1;
 const VERSION_KEY: &str = "melisma.pack";
 /// The name of the last tensor: the source's header, and the hash of everything before it.
 const TRAILER: &str = "__melisma__";
+/// How the names of packed files end.
+pub(crate) const SUFFIX: &str = ".packed.safetensors";
+/// How the names of the indices of packed shards end.
+pub(crate) const INDEX_SUFFIX: &str = ".packed.safetensors.index.json";
+
+/// Returns the only file in `folder` whose name ends with `suffix`; `None` if there is none.
+///
+/// # Errors
+/// There are several: the message names them.
+pub(crate) fn only_file(folder: &std::path::Path, suffix: &str) -> crate::Result<Option<std::path::PathBuf>> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix) && folder.join(name).is_file()).collect();
+    names.sort();
+    if names.len() > 1 {
+        let message = format!("{}: several packed models: {}", folder.display(), names.join(", "));
+        return Err(crate::Error::invalid(message).with_hint("leave one of them in the folder, or call it model"));
+    }
+    Ok(names.pop().map(|name| folder.join(name)))
+}
 
 /// Returns whether `file` is a packed safetensors file rather than a plain one.
 ///

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::builtin;
 use super::config::Config;
-use crate::{Error, Result};
+use crate::{Error, Result, pack};
 
 const WEIGHT_FILES: [&str; 3] = ["model.safetensors", "model.packed.safetensors", "pytorch_model.bin"];
 
@@ -35,7 +35,10 @@ impl Source {
             let config = path.parent().unwrap_or(Path::new("")).join("config.json");
             return Ok(Self::Files { config, weights: path.to_owned() });
         }
-        let weights = WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file());
+        let weights = match WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file()) {
+            Some(weights) => Some(weights),
+            None => pack::only_file(path, pack::SUFFIX)?,
+        };
         let missing =
             || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this directory"));
         Ok(Self::Files { config: path.join("config.json"), weights: weights.ok_or_else(missing)? })
@@ -60,5 +63,32 @@ impl Config {
             Source::Mini24 => Self::from_json(builtin::mini24()?.config),
             Source::Files { config, .. } => Self::from_json(&read_config(&config)?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(names: &[&str]) -> Result<String> {
+        let folder = tempfile::tempdir().map_err(|error| Error::io("a folder", error))?;
+        for name in names {
+            std::fs::write(folder.path().join(name), b"x").map_err(|error| Error::io(*name, error))?;
+        }
+        match Source::find(folder.path())? {
+            Source::Files { weights, .. } => Ok(weights.file_name().unwrap_or_default().to_string_lossy().into_owned()),
+            Source::Mini24 => Ok("mini24".to_owned()),
+        }
+    }
+
+    #[test]
+    fn packed_weights_are_found_under_any_name() {
+        assert_eq!(weights(&["config.json", "voice.packed.safetensors"]).unwrap(), "voice.packed.safetensors");
+        let both = ["voice.packed.safetensors", "pytorch_model.bin"];
+        assert_eq!(weights(&both).unwrap(), "pytorch_model.bin", "the usual names come first");
+        let several = ["b.packed.safetensors", "a.packed.safetensors", "config.json"];
+        let error = weights(&several).unwrap_err().to_string();
+        assert!(error.ends_with(": several packed models: a.packed.safetensors, b.packed.safetensors"), "{error}");
+        assert!(weights(&["voice.safetensors"]).unwrap_err().to_string().contains("no model.safetensors"));
     }
 }

@@ -191,6 +191,15 @@ fn packed_weights_give_the_same_bits() {
             logits((&context, &mut batch), &all(&model), text, &[39])
         };
         assert_eq!(of(copy.path()), of(&folder(name)));
+        let renamed = copy.path().join("voice.packed.safetensors");
+        std::fs::rename(&packed, &renamed).unwrap();
+        assert_eq!(of(copy.path()), of(&folder(name)), "under any name");
+        std::fs::copy(&renamed, copy.path().join("other.packed.safetensors")).unwrap();
+        let error = Model::open_in(&context, copy.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with(": several packed models: other.packed.safetensors, voice.packed.safetensors"),
+            "{error}"
+        );
     }
 }
 

@@ -27,9 +27,20 @@ pub fn runtime() -> Result<&'static Runtime> {
     let loaded = LOADED.get_or_init(|| match find() {
         Ok(path) => load(&path)
             .map_err(|reason| (reason, "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later")),
-        Err(error) => Err((error.to_string(), "pip install onnxruntime (onnxruntime-gpu for CUDA and TensorRT), or set MELISMA_ONNXRUNTIME to its library")),
+        Err(error) => Err((error.to_string(), how_to_get())),
     });
     loaded.as_ref().map_err(|(reason, hint)| Error::new(ErrorKind::Device, reason.clone()).with_hint(*hint))
+}
+
+/// Returns how to get the library where it was not found: it may be installed already if
+/// `MELISMA_ONNXRUNTIME` points elsewhere.
+pub fn how_to_get() -> &'static str {
+    match var_os("MELISMA_ONNXRUNTIME").is_some_and(|value| !value.is_empty()) {
+        true => "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later, or unset it",
+        false => {
+            "pip install onnxruntime (onnxruntime-gpu for CUDA and TensorRT), or set MELISMA_ONNXRUNTIME to its library"
+        }
+    }
 }
 
 /// Finds the file of the library.

@@ -19,7 +19,7 @@ use ort::session::builder::SessionBuilder;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 
-pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt_version};
+pub use library::{Runtime, find, find_provider, find_tensorrt, how_to_get, runtime, tensorrt_version};
 pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
 
 use super::{Engine, EngineName, Operator, Options, Port, Ports};
@@ -107,7 +107,8 @@ impl Engine for Onnxruntime {
 
 fn builder(options: &Options, provider: &Provider) -> Result<SessionBuilder> {
     let runtime = runtime()?;
-    let threads = options.threads.max(1);
+    // The library takes 0 as its own default.
+    let threads = options.threads;
     let builder = Session::builder(&runtime.environment).map_err(|error| failed(&error))?;
     let builder = builder.with_intra_threads(threads).map_err(|error| failed(&error.into()))?;
     let builder = builder.with_inter_threads(1).map_err(|error| failed(&error.into()))?;

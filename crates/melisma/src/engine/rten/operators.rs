@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::engine::onnxruntime;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, ValueType};
-use crate::{DType, Error, ErrorKind, Result};
+use crate::{DType, Error, ErrorKind, Remedy, Result};
 
 /// Operators of the ONNX domain, in alphabetical order.
 const ONNX: &str = "\
@@ -39,8 +40,10 @@ pub(in super::super) fn check(model: &Model) -> Result<()> {
     }
     let names: Vec<String> = unknown.into_iter().collect();
     let message = format!("{}: no such operator: {}", super::NAME, names.join(", "));
-    Err(Error::unsupported(message)
-        .with_hint("ONNX Runtime may have it: pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library"))
+    Err(Error::unsupported(message).with_hint(match onnxruntime::find() {
+        Ok(_) => Remedy::use_engine("onnxruntime"),
+        Err(_) => "ONNX Runtime may have it: pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library".into(),
+    }))
 }
 
 /// Constants of a graph, and the nodes that read each value.

@@ -14,7 +14,7 @@ use crate::format::hash;
 use crate::{Error, ErrorKind, Result};
 
 /// The version that this build reads and writes; entries of other versions are rebuilt.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub(super) const NAME: &str = "manifest.json";
 /// BLAKE3 of the manifest's bytes.
 pub(super) const SEAL: &str = "seal";

@@ -33,6 +33,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("tolerance", format!("{:e}", requirements.tolerance))
         .with("engine", requirements.engine.map_or("auto", EngineName::as_str))
         .with("engines", engines.join(", "))
+        .with("objective", requirements.objective.map_or("auto".to_owned(), |objective| objective.to_string()))
         .with("threads", threads)
         .with("profile", config.profile.value)
         .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))

@@ -5,12 +5,16 @@
 //! Each candidate runs in its own process ([`Worker`]): a crash or exhausted memory costs only one
 //! row of the table, and peak memory is measured per candidate.
 
+mod answer;
 mod candidate;
 mod choose;
 mod context;
+mod evidence;
+mod independence;
 mod key;
 mod measure;
 mod message;
+mod objective;
 mod optimize;
 mod report;
 mod request;
@@ -19,17 +23,20 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Baseline, Comparison};
 pub use candidate::{Candidate, Chunk, Wanted};
 pub use context::Search;
+pub use evidence::{Evidence, InputValues, Source};
 #[doc(hidden)]
 pub use measure::serve;
 pub use measure::{Accuracy, Latency, Measured, Outcome as Measurement, Refusal, Worker, compare};
 pub use message::Message;
+pub use objective::Objective;
 pub use optimize::Outcome;
-pub use report::{InputShape, Report};
+pub use report::{EngineOperators, InputShape, Report};
 pub use request::{Content, Given, Request};
 pub use requirement::{Requested, Requirements};
-pub use run::{Cached, Chosen, Subject};
+pub use run::{Cached, Chosen, RepeatedRun, Subject};
 
 #[cfg(any(feature = "bench", feature = "front"))]
 #[doc(hidden)]

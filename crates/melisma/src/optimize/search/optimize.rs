@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::candidate::EngineSettings;
 use super::candidate::bound::Bound;
 use super::candidate::{engines, prepare};
 use super::choose::Selection;
 use super::choose::least_memory::with_least_limit;
-use super::measure::{Sets, floats, inputs};
+use super::measure::{Sets, Width, floats, inputs};
 use super::run::ProcessEngine;
 use super::{Content, Message, Report, Request, Search, key};
 use crate::engine::need::Need;
@@ -124,12 +125,8 @@ impl Search<'_> {
 
     fn build(&self, request: &Request, parts: &Parts, folder: &Path) -> Result<Built> {
         let model = Model::open_within(&request.model, self.most_bytes())?;
-        let sets = Sets::make(&model, request)?;
         let settings = self.settings(folder, parts);
-        let selection = Selection { search: self, request, model: &model, sets: &sets, settings: &settings };
-        let hopeless = sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set));
-        hopeless.map_err(|error| with_least_limit(error, &selection))?;
-        let (report, prepared) = selection.select()?;
+        let (sets, (report, prepared)) = self.select(request, &model, &settings)?;
         prepare::store(&prepared, folder, self.config.threads.value.count(), self.budget)?;
         inputs::write(folder, &sets.values[0])?;
         let ports = Ports::of(&prepared)?;
@@ -140,6 +137,29 @@ impl Search<'_> {
         let ports = engine.outputs().iter().map(|port| port.name.clone());
         let self_check = ports.zip(&outputs).map(|(name, value)| sample(&name, value)).collect::<Result<_>>()?;
         Ok(Built { plan: report.json()?, self_check })
+    }
+}
+
+impl Search<'_> {
+    /// Selects the winner. Where no engine runs the model with the drawn indices, it may compute
+    /// others from them: 0 and 1 are tried then.
+    fn select(&self, request: &Request, model: &Model, settings: &EngineSettings) -> Result<(Sets, (Report, Model))> {
+        let select = |sets: Sets| {
+            let selection = Selection { search: self, request, model, sets: &sets, settings };
+            let hopeless = sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(model, set));
+            hopeless.map_err(|error| with_least_limit(error, &selection))?;
+            let selected = selection.select();
+            Ok::<_, Error>((sets, selected))
+        };
+        let (sets, selected) = select(Sets::make(model, request)?)?;
+        match selected {
+            Err(error) if error.kind() == ErrorKind::Unsupported && sets.is_wide => {
+                (self.say)(&Message::Note(format!("{error}; the integers 0 and 1 are tried as inputs")));
+                let (sets, selected) = select(Sets::draw(model, request, Width::Narrow)?)?;
+                Ok((sets, selected?))
+            }
+            selected => Ok((sets, selected?)),
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::candidate::Candidate;
 use super::measure::{Accuracy, Latency, Measured, Refusal};
-use crate::engine::Operator;
+use super::{Baseline, Evidence, InputValues, Objective};
+use crate::engine::{EngineName, Operator};
 use crate::text::size;
-use crate::text::table::{Align, Table};
+use crate::text::table::{Align, Table, one_line};
 use crate::{Error, Result};
 
 /// The shape of an input.
@@ -31,6 +32,18 @@ impl InputShape {
     }
 }
 
+/// Where the time of a run goes in one engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EngineOperators {
+    /// The engine.
+    pub engine: EngineName,
+    /// Time per operator, slowest first.
+    pub operators: Vec<Operator>,
+    /// Why there are none.
+    pub missing: Option<String>,
+}
+
 /// The winner and all candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -49,6 +62,8 @@ pub struct Report {
     pub first_result_seconds: f64,
     /// Peak memory of a process that runs it.
     pub peak_bytes: Option<u64>,
+    /// The part of it that the program takes without a model.
+    pub program_bytes: Option<u64>,
     /// Its error against FP32.
     pub accuracy: Accuracy,
     /// The engine that computed the FP32 reference.
@@ -59,6 +74,20 @@ pub struct Report {
     pub candidates: Vec<Measured>,
     /// Time per operator, slowest first; empty if the engine could not be profiled.
     pub operators: Vec<Operator>,
+    /// Why there are none.
+    pub operators_missing: Option<String>,
+    /// The same for the other engines.
+    pub other_operators: Vec<EngineOperators>,
+    /// How the values of each input were made.
+    pub input_values: Vec<InputValues>,
+    /// What the results rest on.
+    pub evidence: Evidence,
+    /// What is wrong with the outputs, if generated inputs make them the same everywhere.
+    pub degenerate: Option<String>,
+    /// What the winner is best at.
+    pub objective: Objective,
+    /// The default that the winner is compared with.
+    pub baseline: Baseline,
     /// Suggestions for a faster or smaller engine.
     pub advice: Vec<String>,
 }
@@ -88,35 +117,47 @@ impl Report {
             "chunk": self.candidate.chunk,
             "latency_seconds": self.latency_seconds,
             "first_result_seconds": self.first_result_seconds,
-            "memory_bytes": { "peak": self.peak_bytes },
-            "accuracy": { "max_abs": max_abs, "relative": relative, "cosine": cosine, "reference": self.reference },
+            "memory_bytes": { "peak": self.peak_bytes, "program": self.program_bytes },
+            "accuracy": {
+                "max_abs": max_abs, "relative": relative, "cosine": cosine, "reference": self.reference,
+                "independent": self.is_independent(),
+            },
+            "input_values": self.input_values,
+            "evidence": self.evidence,
+            "degenerate": self.degenerate,
             "model_bytes": { "before": self.model_bytes[0], "after": self.model_bytes[1] },
             "candidates": self.candidates,
             "operators": self.operators,
+            "operators_missing": self.operators_missing,
+            "other_operators": self.other_operators,
+            "objective": self.objective,
+            "comparison": self.comparison_keys(),
             "advice": self.advice,
         })
     }
 
     /// Returns the report as text for people.
     pub fn text(&self) -> String {
-        let Latency { p50, p90, p99, runs } = self.latency_seconds;
-        let mut text = format!("best      {}\n", self.candidate);
-        text += &format!(
-            "latency   p50 {}, p90 {}, p99 {} ({runs} runs)\n",
-            milliseconds(p50),
-            milliseconds(p90),
-            milliseconds(p99)
-        );
-        text += &format!("memory    peak {}\n", self.peak_bytes.map_or("unknown".to_owned(), size::show));
-        text += &format!(
-            "accuracy  max_abs {:.3e}, cosine {:.9}, against {} in fp32\n",
-            self.accuracy.max_abs, self.accuracy.cosine, self.reference
-        );
+        let mut text = format!("best      {}, {}\n", self.candidate, self.objective.describe());
+        text += &format!("latency   {}\n", self.latency_seconds);
+        let program =
+            self.program_bytes.map(|bytes| format!(", of which the program itself takes {}", size::show(bytes)));
+        let peak = self.peak_bytes.map_or("unknown".to_owned(), size::show);
+        text += &format!("memory    peak {peak}{}\n", program.unwrap_or_default());
+        text += &format!("accuracy  {}\n", self.accuracy_text());
         let [before, after] = self.model_bytes.map(size::show);
-        text += &format!("model     {after}, was {before}\n\n");
+        text += &format!("model     {after}, was {before}\n");
+        for input in &self.input_values {
+            text += &format!("input     {}: {}\n", one_line(&input.name), one_line(&input.description));
+        }
+        if let Some(degenerate) = &self.degenerate {
+            text += &format!("outputs   {}: these figures say little\n", one_line(degenerate));
+        }
+        text.push('\n');
         text += &self.candidate_table().text();
-        if !self.operators.is_empty() {
-            text += &format!("\n{}", self.operator_table().text());
+        text += &operator_text(self.candidate.engine, (&self.operators, 12), self.operators_missing.as_deref());
+        for other in &self.other_operators {
+            text += &operator_text(other.engine, (&other.operators, 4), other.missing.as_deref());
         }
         if !self.advice.is_empty() {
             text += &format!(
@@ -145,9 +186,12 @@ impl Report {
                 Some(outcome) => [
                     milliseconds(outcome.latency_seconds.p50),
                     milliseconds(outcome.latency_seconds.p99),
-                    milliseconds(outcome.load_seconds + outcome.first_seconds),
+                    milliseconds(outcome.first_result_seconds()),
                     outcome.peak_bytes.map_or("unknown".to_owned(), size::show),
-                    format!("{:.2e}", outcome.accuracy.max_abs),
+                    match self.is_of_reference(&measured.candidate) && outcome.accuracy.max_abs == 0.0 {
+                        true => "-".to_owned(),
+                        false => format!("{:.2e}", outcome.accuracy.max_abs),
+                    },
                 ],
                 None => ["-"; 5].map(str::to_owned),
             };
@@ -155,22 +199,23 @@ impl Report {
         }
         table
     }
+}
 
-    fn operator_table(&self) -> Table {
-        let mut table = Table::new([
-            ("operator", Align::Left),
-            ("calls", Align::Right),
-            ("time", Align::Right),
-            ("share", Align::Right),
-        ]);
-        let total: f64 = self.operators.iter().map(|operator| operator.seconds).sum();
-        for operator in self.operators.iter().take(12) {
-            let share = format!("{:.1} %", 100.0 * operator.seconds / total.max(f64::MIN_POSITIVE));
-            let time = milliseconds(operator.seconds);
-            table.push([operator.name.clone(), operator.calls.to_string(), time, share]);
-        }
-        table
+/// Returns the table of the slowest operators of an engine, at most `most`, or why there is none.
+fn operator_text(engine: EngineName, (operators, most): (&[Operator], usize), missing: Option<&str>) -> String {
+    if operators.is_empty() {
+        return format!("\noperators of {engine}: none, {}\n", missing.unwrap_or("they are unknown"));
     }
+    let name = format!("operator of {engine}");
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new([(name.as_str(), Align::Left), right("calls"), right("time"), right("share")]);
+    let total: f64 = operators.iter().map(|operator| operator.seconds).sum();
+    for operator in operators.iter().take(most) {
+        let share = format!("{:.1} %", 100.0 * operator.seconds / total.max(f64::MIN_POSITIVE));
+        let time = milliseconds(operator.seconds);
+        table.push([operator.name.clone(), operator.calls.to_string(), time, share]);
+    }
+    format!("\n{}", table.text())
 }
 
 pub(super) fn milliseconds(seconds: f64) -> String {

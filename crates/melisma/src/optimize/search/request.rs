@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::Requirements;
-use crate::format::npy;
+use crate::format::{Value, npy};
 use crate::{Error, Result};
 
 /// The seed of generated inputs.
@@ -62,6 +62,8 @@ pub enum Content {
     Shape(Vec<usize>),
     /// An array in a file.
     File(PathBuf),
+    /// An array.
+    Array(Value),
 }
 
 impl FromStr for Given {
@@ -91,6 +93,7 @@ impl Content {
         match self {
             Self::Shape(shape) => Ok(shape.clone()),
             Self::File(path) => Ok(npy::read(path)?.shape().to_vec()),
+            Self::Array(value) => Ok(value.shape().to_vec()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The requirements on an engine, for a search and for a run.
 
+use super::Objective;
 use super::candidate::{Wanted, engines};
 use crate::config::{Config, DeviceRequest};
 use crate::engine::EngineName;
@@ -15,6 +16,8 @@ pub struct Requirements {
     pub tolerance: f64,
     /// The named engine; `None` for the best.
     pub engine: Option<EngineName>,
+    /// What the best engine is best at; `None` for what the profile prefers.
+    pub objective: Option<Objective>,
 }
 
 /// The requirements as a front end receives them; missing ones come from the settings.
@@ -27,6 +30,8 @@ pub struct Requested<'a> {
     pub tolerance: Option<f64>,
     /// `auto` or an engine's name.
     pub engine: Option<&'a str>,
+    /// `p50`, `p99`, `memory` or `first`.
+    pub objective: Option<&'a str>,
 }
 
 impl<'a> Requested<'a> {
@@ -37,6 +42,8 @@ impl<'a> Requested<'a> {
         pub fn with_tolerance(tolerance: impl Into<Option<f64>>);
         /// Sets the engine: `auto` or its name.
         pub fn with_engine(engine: impl Into<Option<&'a str>>);
+        /// Sets what the best engine is best at: `p50`, `p99`, `memory` or `first`.
+        pub fn with_objective(objective: impl Into<Option<&'a str>>);
     }
 }
 
@@ -44,7 +51,7 @@ impl Requirements {
     /// Returns the requested requirements, completed from `config`.
     ///
     /// # Errors
-    /// An unknown precision or engine, a negative tolerance, or a configured precision that no
+    /// An unknown precision, engine or objective, a negative tolerance, or a configured precision that no
     /// engine supports.
     pub fn new(config: &Config, asked: Requested<'_>) -> Result<Self> {
         let tolerance = asked.tolerance.unwrap_or(config.tolerance.value.value());
@@ -57,7 +64,8 @@ impl Requirements {
             None => Wanted::of(config)?,
         };
         let engine = asked.engine.filter(|name| *name != "auto").map(str::parse).transpose()?;
-        Ok(Self { precision, tolerance, engine })
+        let objective = asked.objective.map(str::parse).transpose()?;
+        Ok(Self { precision, tolerance, engine, objective })
     }
 
     /// Rejects a GPU that no engine works on.
@@ -83,12 +91,25 @@ mod tests {
     fn what_is_left_out_comes_from_the_settings() {
         let config = Config::of_flags(&[("precision", "int8"), ("tolerance", "0.5")]);
         let requirements = Requirements::new(&config, Requested::default()).unwrap();
-        assert_eq!(requirements, Requirements { precision: Wanted::Int8, tolerance: 0.5, engine: None });
-        let asked = Requested { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
+        assert_eq!(
+            requirements,
+            Requirements { precision: Wanted::Int8, tolerance: 0.5, engine: None, objective: None }
+        );
+        let asked = Requested {
+            precision: Some("fp32"),
+            tolerance: Some(0.0),
+            engine: Some("rten"),
+            objective: Some("memory"),
+        };
         let requirements = Requirements::new(&config, asked).unwrap();
         assert_eq!(
             requirements,
-            Requirements { precision: Wanted::Fp32, tolerance: 0.0, engine: Some(EngineName::Rten) }
+            Requirements {
+                precision: Wanted::Fp32,
+                tolerance: 0.0,
+                engine: Some(EngineName::Rten),
+                objective: Some(Objective::Memory)
+            }
         );
     }
 
@@ -102,6 +123,7 @@ mod tests {
         );
         assert!(refused(Requested { tolerance: Some(f64::NAN), ..Requested::default() }).contains("NaN"));
         assert_eq!(refused(Requested { engine: Some("warp"), ..Requested::default() }), "unknown engine `warp`");
+        assert_eq!(refused(Requested { objective: Some("p95"), ..Requested::default() }), "unknown objective `p95`");
         assert_eq!(refused(Requested { precision: Some("bf16"), ..Requested::default() }), "unknown precision `bf16`");
     }
 

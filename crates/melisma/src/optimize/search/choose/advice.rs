@@ -1,9 +1,10 @@
 //! Suggestions for a faster or smaller engine, based on the measurements.
 
 use super::Selection;
-use super::pick::{is_clearly_faster, ranked};
+use super::pick::{is_clearly_better, ranked};
 use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
+use crate::optimize::search::Objective;
 use crate::optimize::search::candidate::Wanted;
 use crate::optimize::search::candidate::bound::Bound;
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
@@ -20,12 +21,12 @@ pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measur
     if request.requirements.engine.is_none()
         && let Err(error) = onnxruntime::find()
     {
-        advice.push(format!("{error}; with it there is one more engine to choose from: pip install onnxruntime"));
+        advice.push(format!("{error}; with it there is one more engine to choose from: {}", onnxruntime::how_to_get()));
     }
     if request.requirements.precision == Wanted::Fp32 {
         advice.push("precision was not lowered; the precision `auto` also measures fp16 and int8".to_owned());
     }
-    advice.extend(too_little(winner, all));
+    advice.extend(too_little(selection.objective(), winner, all));
     let Some(p50) = winner.p50() else { return advice };
     let embedded = all.iter().find(|other| other.candidate.engine == rten::NAME && other.p50().is_some());
     if let Some(other) = embedded.filter(|_| winner.candidate.engine.is_onnxruntime())
@@ -42,15 +43,20 @@ pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measur
     advice
 }
 
-/// Returns a lower precision that is faster, but not by enough to win.
-fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
-    let lower = ranked(all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
-    let (fast, slow) = (lower.p50()?, winner.p50()?);
-    if winner.candidate.precision == lower.candidate.precision || fast >= slow || is_clearly_faster(lower, winner) {
+/// Returns a lower precision that is better, but not by enough to win.
+fn too_little(objective: Objective, winner: &Measured, all: &[Measured]) -> Option<String> {
+    let lower = ranked(objective, all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
+    let (low, high) = (lower.figure(objective)?, winner.figure(objective)?);
+    let is_clear = is_clearly_better(objective, lower, winner);
+    if winner.candidate.precision == lower.candidate.precision || low >= high || is_clear {
         return None;
     }
-    let gain = Some(100.0 * (1.0 - fast / slow)).filter(|gain| *gain >= 1.0)?;
-    Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
+    let gain = Some(100.0 * (1.0 - low / high)).filter(|gain| *gain >= 1.0)?;
+    let better = match objective {
+        Objective::Memory => format!("takes {gain:.0} % less memory"),
+        Objective::P50 | Objective::P99 | Objective::First => format!("is {gain:.0} % faster"),
+    };
+    Some(format!("{} {better}; a lower precision needs 10 % and more than the noise", lower.candidate))
 }
 
 /// Returns what changed because the model does not fit into memory as it is.

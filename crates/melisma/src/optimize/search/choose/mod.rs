@@ -4,7 +4,9 @@
 //! candidate.
 
 mod advice;
+mod baseline;
 pub(super) mod least_memory;
+mod operator;
 pub(super) mod pick;
 mod pieces;
 mod reference;
@@ -16,9 +18,9 @@ use std::path::{Path, PathBuf};
 use super::candidate::bound::Bound;
 use super::candidate::chunk::Splitting;
 use super::candidate::{Candidate, EngineSettings, prepare};
-use super::measure::{Accuracy, Done, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
-use super::{Message, Request, Search};
-use crate::engine::{EngineName, Operator};
+use super::measure::{Accuracy, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
+use super::{Message, Objective, Request, Search};
+use crate::engine::EngineName;
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
@@ -103,27 +105,42 @@ impl Selection<'_> {
         })
     }
 
-    fn run(&self, scratch: &Scratch, candidate: &Candidate) -> Result<Done> {
-        self.search.worker.measure(&self.spec(scratch, &scratch.prepared(candidate), candidate, SECONDS)?)
+    fn timed_spec(&self, scratch: &Scratch, folder: &Path, candidate: &Candidate) -> Result<Spec> {
+        self.spec(scratch, folder, candidate, SECONDS)
+    }
+
+    /// Returns the memory of a worker without a model.
+    fn program_bytes(&self, scratch: &Scratch, candidate: &Candidate) -> Option<u64> {
+        let spec = self.spec(scratch, Path::new(""), candidate, 0.0).ok()?;
+        self.search.worker.process_bytes(&spec)
+    }
+
+    /// Returns what the best candidate is best at.
+    pub(super) fn objective(&self) -> Objective {
+        Objective::of(self.search.config.profile.value, self.request.requirements.objective)
+    }
+
+    /// Measures as `spec` says; the engine is that which was opened.
+    fn outcome(&self, spec: &Spec, reference: &Reference) -> Result<(EngineName, Outcome)> {
+        let done = self.search.worker.measure(spec)?;
+        let mut accuracy = Accuracy::EXACT;
+        for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
+            accuracy = accuracy.and(compare(&work::read(files)?, reference)?);
+        }
+        let outcome = Outcome {
+            load_seconds: done.load_seconds,
+            first_seconds: done.first_seconds,
+            latency_seconds: Latency::of(&done.seconds),
+            peak_bytes: done.peak_bytes,
+            accuracy,
+        };
+        Ok((done.engine, outcome))
     }
 
     pub(super) fn measure(&self, scratch: &Scratch, reference: &Reference, candidate: Candidate) -> Measured {
         (self.search.say)(&Message::Progress(format!("measuring {candidate}")));
-        let outcome = self.run(scratch, &candidate).and_then(|done| {
-            let mut accuracy = Accuracy::EXACT;
-            for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
-                accuracy = accuracy.and(compare(&work::read(files)?, reference)?);
-            }
-            let outcome = Outcome {
-                load_seconds: done.load_seconds,
-                first_seconds: done.first_seconds,
-                latency_seconds: Latency::of(&done.seconds),
-                peak_bytes: done.peak_bytes,
-                accuracy,
-            };
-            Ok((done.engine, outcome))
-        });
-        match outcome {
+        let spec = self.timed_spec(scratch, &scratch.prepared(&candidate), &candidate);
+        match spec.and_then(|spec| self.outcome(&spec, reference)) {
             Ok((engine, outcome)) => Measured {
                 refused: self.refusal(&outcome, candidate.threads),
                 candidate: Candidate { engine, ..candidate },
@@ -151,14 +168,5 @@ impl Selection<'_> {
         let peak = outcome.peak_bytes.filter(|&peak| !bound.fits(peak, threads))?;
         let other = if peak > bound.bytes() { "" } else { " and may take more in another run" };
         Some(Refusal::Memory(format!("it takes {}{other}, {bound}", size::show(peak))))
-    }
-
-    /// Profiles the winner by operator. The table is optional: the search continues if this fails.
-    pub(super) fn operators(&self, scratch: &Scratch, winner: &Candidate) -> Vec<Operator> {
-        let rows = self.spec(scratch, &scratch.prepared(winner), winner, 0.0).and_then(|spec| {
-            let inputs = spec.inputs[..1].to_vec();
-            self.search.worker.operators(&Spec { inputs, ..spec })
-        });
-        rows.unwrap_or_default()
     }
 }

@@ -17,7 +17,7 @@ impl Selection<'_> {
     pub(super) fn measure_in_pieces(&self, scratch: &Scratch, reference: &Reference, all: &mut Vec<Measured>) {
         for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             let counts = |measured: &&Measured| format != Format::Fp32 || measured.candidate.precision == Format::Fp32;
-            if ranked(all).iter().any(counts) {
+            if ranked(self.objective(), all).iter().any(counts) {
                 return;
             }
             let too_large = all.iter().filter(|measured| measured.is_over_memory());

@@ -1,5 +1,6 @@
 //! The reference outputs for comparing candidates.
 
+use super::baseline::GIVEN;
 use super::least_memory::LeastMemory;
 use super::{Reference, Scratch, Selection};
 use crate::config::precision::Format;
@@ -13,7 +14,7 @@ impl Selection<'_> {
     /// Computes the outputs of the original model in FP32. ONNX Runtime computes them if it is installed, so that none
     /// of our engines judges itself; else the embedded engine, else the named engine.
     pub(super) fn reference(&self, scratch: &Scratch) -> Result<Reference> {
-        let folder = scratch.store("reference", self.model)?;
+        let folder = scratch.store(GIVEN, self.model)?;
         let mut reasons = Vec::new();
         let mut names = vec![rten::NAME];
         if onnxruntime::find().is_ok() {

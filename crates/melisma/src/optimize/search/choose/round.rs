@@ -8,11 +8,11 @@ use crate::config::precision::Format;
 use crate::engine::{EngineName, Port};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::optimize::search::Report;
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
 use crate::optimize::search::candidate::{Candidate, engines, prepare, threads};
 use crate::optimize::search::measure::{Measured, Refusal};
 use crate::optimize::search::report::InputShape;
+use crate::optimize::search::{Baseline, Evidence, Message, Report, evidence};
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many of the best are measured a second time.
@@ -51,18 +51,20 @@ impl Selection<'_> {
             self.measure_in_pieces(&scratch, &reference, &mut all);
         }
         let counts = threads(self.search.config);
-        for best in leaders(&all, 2).into_iter().cloned().collect::<Vec<_>>() {
+        let mut baseline = self.baseline(&scratch, &reference);
+        for best in leaders(self.objective(), &all, 2).into_iter().cloned().collect::<Vec<_>>() {
             for &threads in &counts[1..] {
                 let candidate = Candidate { threads, ..best.candidate.clone() };
                 all.push(self.measure(&scratch, &reference, candidate));
             }
         }
         self.measure_again(&scratch, &reference, &mut all);
+        self.baseline_again(&scratch, &reference, &mut baseline);
         let winner = self.winner(&scratch, &all)?.clone();
         let prepared = models.into_iter().find(|(format, _)| *format == winner.candidate.precision);
         let prepared = prepared.and_then(|(_, model)| model.ok());
         let prepared = prepared.ok_or_else(|| Error::unsupported("the winner's model is gone"))?;
-        let report = self.report(&scratch, (winner, all), &reference, &prepared)?;
+        let report = self.report(&scratch, (winner, all, baseline), &reference, &prepared)?;
         Ok((report, prepared))
     }
 
@@ -98,7 +100,7 @@ impl Selection<'_> {
     /// What is too large once is too large.
     fn measure_again(&self, scratch: &Scratch, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
-            leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();
+            leaders(self.objective(), all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();
         if finalists.len() < 2 {
             return;
         }
@@ -106,8 +108,8 @@ impl Selection<'_> {
             let again = self.measure(scratch, reference, candidate.clone());
             let before = all.iter_mut().find(|measured| measured.candidate == candidate);
             let Some(before) = before else { continue };
-            let is_faster = again.p50().zip(before.p50()).is_some_and(|(again, first)| again < first);
-            if is_faster || again.is_over_memory() {
+            let figures = again.figure(self.objective()).zip(before.figure(self.objective()));
+            if figures.is_some_and(|(again, first)| again < first) || again.is_over_memory() {
                 *before = again;
             }
         }
@@ -118,7 +120,7 @@ impl Selection<'_> {
             let texts = all.iter().filter_map(|measured| Some((measured, measured.refused.as_ref()?)));
             texts.map(|(measured, reason)| format!("{}: {reason}", measured.candidate)).collect::<Vec<_>>().join("; ")
         };
-        if let Some(winner) = pick(self.search.config.profile.value, all) {
+        if let Some(winner) = pick(self.search.config.profile.value, self.request.requirements.objective, all) {
             return Ok(winner);
         }
         if let (Some(bound), true) = (self.bound(), all.iter().any(Measured::is_over_memory)) {
@@ -142,14 +144,22 @@ impl Selection<'_> {
     fn report(
         &self,
         scratch: &Scratch,
-        (winner, candidates): (Measured, Vec<Measured>),
+        (winner, candidates, baseline): (Measured, Vec<Measured>, Baseline),
         reference: &Reference,
         prepared: &Model,
     ) -> Result<Report> {
         let outcome = winner.outcome.ok_or_else(|| Error::unsupported("the winner was not measured"))?;
-        let operators = self.operators(scratch, &winner.candidate);
+        let names: Vec<String> = Port::outputs(self.model)?.into_iter().map(|port| port.name).collect();
+        let degenerate = evidence::degenerate(&names, &reference.outputs)?;
+        let evidence = Evidence::of(self.sets, degenerate.as_deref());
+        if let Some(degenerate) = degenerate.as_ref().filter(|_| evidence == Evidence::Degenerate) {
+            let text = format!("with the generated inputs, {degenerate}; give the inputs real values");
+            (self.search.say)(&Message::Note(text));
+        }
+        let mut tables = self.operators(scratch, &winner, &candidates);
+        let own = tables.remove(0);
         let mut advice = advice::advise(self, &winner, &candidates);
-        advice.extend(advice::of_operators(&operators));
+        advice.extend(advice::of_operators(&own.operators));
         let shape =
             |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };
         let name = self.request.model.file_name().unwrap_or_default();
@@ -158,14 +168,22 @@ impl Selection<'_> {
             inputs: self.sets.ports.iter().zip(&self.sets.values[0]).map(shape).collect(),
             engine_version: engines::version(winner.candidate.engine)?,
             latency_seconds: outcome.latency_seconds,
-            first_result_seconds: outcome.load_seconds + outcome.first_seconds,
+            first_result_seconds: outcome.first_result_seconds(),
             peak_bytes: outcome.peak_bytes,
+            program_bytes: self.program_bytes(scratch, &winner.candidate),
             accuracy: outcome.accuracy,
             reference: reference.engine.to_string(),
             model_bytes: [self.model.to_bytes()?.len() as u64, prepared.to_bytes()?.len() as u64],
             candidate: winner.candidate,
             candidates,
-            operators,
+            operators: own.operators,
+            operators_missing: own.missing,
+            other_operators: tables,
+            input_values: self.sets.origins.clone(),
+            evidence,
+            degenerate: degenerate.filter(|_| evidence == Evidence::Degenerate),
+            objective: self.objective(),
+            baseline,
             advice,
         })
     }

@@ -2,7 +2,7 @@
 
 use super::Spec;
 use crate::engine::EngineName;
-use crate::runtime::machine;
+use crate::runtime::{device, machine};
 use crate::text::size;
 use crate::{Error, ErrorKind, Result};
 
@@ -16,7 +16,10 @@ const FAILED: [&str; 2] = ["memory allocation of ", " bytes failed"];
 /// more memory than they use.
 pub(super) fn limit(spec: &Spec) -> Result<()> {
     let Some(most) = spec.most_bytes else { return Ok(()) };
-    let threads = spec.candidate.threads as u64;
+    let threads = match spec.candidate.threads {
+        0 => device::available_threads() as u64,
+        threads => threads as u64,
+    };
     let own = PROGRAM_BYTES.saturating_add(threads.saturating_mul(THREAD_BYTES));
     let bytes = match spec.candidate.engine {
         // ONNX Runtime's arena grows in powers of two.

@@ -2,21 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use half::{bf16, f16};
-
 use super::accuracy;
+use super::draw::Range;
 use crate::engine::Port;
 use crate::format::{Value, npy};
+use crate::onnx::lookup::{Lookup, lookups};
 use crate::onnx::{Dim, Model};
 use crate::optimize::search::request::{Content, Given, Request, SEED};
+use crate::optimize::search::{InputValues, Source};
 use crate::output::{self, Existing};
 use crate::random::SplitMix64;
-use crate::{DType, Error, ErrorKind, Remedy, Result};
+use crate::text::count;
+use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Limit on the input sets in a calibration folder.
 const MAX_SETS: usize = 64;
-/// Limit on the elements of a generated input.
-const MAX_ELEMENTS: usize = 1 << 28;
+/// How many sets are drawn if values are generated: with several, an output that never changes shows.
+const N_DRAWS: usize = 3;
+/// Larger inputs are drawn once.
+const MANY_ELEMENTS: usize = 1 << 22;
 
 /// Sets of inputs, each with one value per input, in order. Timing uses the first set.
 #[derive(Debug, Clone)]
@@ -25,6 +29,19 @@ pub struct Sets {
     pub ports: Vec<Port>,
     /// At least one set.
     pub values: Vec<Vec<Value>>,
+    /// Where the values of each input come from.
+    pub origins: Vec<InputValues>,
+    /// Whether integers were drawn from all that lookups allow.
+    pub(in crate::optimize::search) is_wide: bool,
+}
+
+/// From how many integers indices are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::optimize::search) enum Width {
+    /// All that the model's lookups allow.
+    Wide,
+    /// 0 and 1.
+    Narrow,
 }
 
 impl Sets {
@@ -34,6 +51,14 @@ impl Sets {
     /// An unknown input, a missing or wrong shape, or a file that is not an array, has the wrong
     /// type, or contains NaN or infinities.
     pub fn make(model: &Model, request: &Request) -> Result<Self> {
+        Self::draw(model, request, Width::Wide)
+    }
+
+    /// Makes the sets, with indices from as many integers as `width` says.
+    ///
+    /// # Errors
+    /// As [`Sets::make`].
+    pub(in crate::optimize::search) fn draw(model: &Model, request: &Request, width: Width) -> Result<Self> {
         let mut ports = Port::inputs(model)?;
         if let Some(unknown) = request.inputs.iter().find(|given| !ports.iter().any(|port| port.name == given.name)) {
             let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
@@ -41,9 +66,19 @@ impl Sets {
                 .with_hint(format!("its inputs are {}", names.join(", "))));
         }
         let calibration = request.calibrate.as_deref().map(|folder| sets_in(folder, &ports)).transpose()?;
-        let values = match calibration {
-            Some(sets) => sets,
-            None => vec![request_values(&ports, request)?],
+        let (values, origins, is_wide) = match calibration {
+            Some(sets) => {
+                let text = format!("from the calibration data, {}", count(sets.len() as u64, "set"));
+                let origin = |port: &Port| InputValues::new(&port.name, Source::Given, text.clone());
+                let origins = ports.iter().map(origin).collect();
+                (sets, origins, false)
+            }
+            None => {
+                let plan = Plan::of(model, &ports, request, width)?;
+                let n_sets = plan.n_sets();
+                let is_wide = plan.0.iter().any(Planned::is_wide);
+                (plan.draw(n_sets)?, plan.describe(n_sets), is_wide)
+            }
         };
         check(&ports, &values[0])?;
         for given in &request.inputs {
@@ -59,7 +94,7 @@ impl Sets {
         for set in &values[1..] {
             check(&ports, set).map_err(|error| error.with_hint("give all sets the shapes of the first"))?;
         }
-        Ok(Self { ports, values })
+        Ok(Self { ports, values, origins, is_wide })
     }
 }
 
@@ -76,17 +111,18 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
 /// the model. Values from files count only if the search measures with them, which it does not if
 /// there is calibration data.
 pub(in crate::optimize::search) fn describe(request: &Request) -> Result<String> {
+    let hashed = |given: &Given, value: &Value| {
+        let hash = match request.calibrate {
+            Some(_) => String::new(),
+            None => format!(" {}", blake3::hash(value.bytes()).to_hex()),
+        };
+        format!("{}={:?}{hash}", given.name, value.shape())
+    };
     let text = |given: &Given| {
         Ok(match &given.content {
             Content::Shape(shape) => format!("{}={shape:?}", given.name),
-            Content::File(path) => {
-                let value = read_checked(path)?;
-                let hash = match request.calibrate {
-                    Some(_) => String::new(),
-                    None => format!(" {}", blake3::hash(value.bytes()).to_hex()),
-                };
-                format!("{}={:?}{hash}", given.name, value.shape())
-            }
+            Content::File(path) => hashed(given, &read_checked(path)?),
+            Content::Array(value) => hashed(given, value),
         })
     };
     let mut texts = request.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
@@ -98,27 +134,101 @@ pub(in crate::optimize::search) fn describe(request: &Request) -> Result<String>
 pub(in crate::optimize::search) fn check_files(model: &Model, request: &Request) -> Result<()> {
     let ports = Port::inputs(model)?;
     for given in &request.inputs {
-        if let Content::File(path) = &given.content
-            && let Some(port) = ports.iter().find(|port| port.name == given.name)
-        {
-            port.check(&npy::read(path)?).map_err(|error| error.at(path.display()))?;
+        let Some(port) = ports.iter().find(|port| port.name == given.name) else { continue };
+        match &given.content {
+            Content::File(path) => port.check(&npy::read(path)?).map_err(|error| error.at(path.display()))?,
+            Content::Array(value) => port.check(value)?,
+            Content::Shape(_) => {}
         }
     }
     Ok(())
 }
 
-fn request_values(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
-    let mut random = SplitMix64::new(SEED);
-    let value = |port: &Port| {
-        let given = request.inputs.iter().find(|given| given.name == port.name);
-        match given.map(|given| &given.content) {
-            Some(Content::File(path)) => read_checked(path),
-            Some(Content::Shape(shape)) => random_value(&mut random, port.dtype, shape),
-            None => known(port).and_then(|shape| random_value(&mut random, port.dtype, &shape)),
+/// How the values of an input are made.
+enum Planned {
+    /// They are given.
+    Given { value: Value, text: String },
+    /// They are drawn.
+    Drawn { shape: Vec<usize>, range: Range },
+}
+
+impl Planned {
+    fn is_wide(&self) -> bool {
+        matches!(self, Self::Drawn { range, .. } if range.is_wide())
+    }
+}
+
+/// How the values of all inputs are made, in order.
+struct Plan<'p>(Vec<Planned>, &'p [Port]);
+
+impl<'p> Plan<'p> {
+    fn of(model: &Model, ports: &'p [Port], request: &Request, width: Width) -> Result<Self> {
+        let given = |port: &Port| request.inputs.iter().find(|given| given.name == port.name);
+        let mut shapes = Vec::new();
+        for port in ports {
+            let shape = match given(port).map(|given| &given.content) {
+                Some(content) => content.shape(),
+                None => known(port),
+            };
+            shapes.push(shape.map_err(|error| error.at(format!("input `{}`", port.name)))?);
         }
-        .map_err(|error| error.at(format!("input `{}`", port.name)))
-    };
-    ports.iter().map(value).collect()
+        let axes = |shape: &[usize]| shape.iter().map(|&axis| axis as u64).collect();
+        let named = ports.iter().zip(&shapes).map(|(port, shape)| (port.name.as_str(), axes(shape)));
+        let found = if width == Width::Wide { lookups(model, named) } else { Default::default() };
+        let plan = |(port, shape): (&Port, Vec<usize>)| {
+            let planned = match given(port).map(|given| &given.content) {
+                Some(Content::File(path)) => Planned::Given {
+                    value: read_checked(path).map_err(|error| error.at(format!("input `{}`", port.name)))?,
+                    text: format!("from {}", path.display()),
+                },
+                Some(Content::Array(value)) => {
+                    let text = "from the given array".to_owned();
+                    check_finite(value, &format!("input `{}`", port.name))?;
+                    Planned::Given { value: value.clone(), text }
+                }
+                Some(Content::Shape(_)) | None => {
+                    let lookup: Option<&Lookup> = found.get(port.name.as_str());
+                    Planned::Drawn { shape, range: Range::of(port.dtype, lookup) }
+                }
+            };
+            Ok(planned)
+        };
+        Ok(Self(ports.iter().zip(shapes).map(plan).collect::<Result<_>>()?, ports))
+    }
+
+    fn n_sets(&self) -> usize {
+        let drawn = self.0.iter().filter_map(|planned| match planned {
+            Planned::Given { .. } => None,
+            Planned::Drawn { shape, .. } => Some(shape.iter().fold(1usize, |n, &axis| n.saturating_mul(axis))),
+        });
+        match drawn.reduce(usize::saturating_add) {
+            Some(1..=MANY_ELEMENTS) => N_DRAWS,
+            _ => 1,
+        }
+    }
+
+    fn draw(&self, n_sets: usize) -> Result<Vec<Vec<Value>>> {
+        let mut random = SplitMix64::new(SEED);
+        let mut value = |(planned, port): (&Planned, &Port)| match planned {
+            Planned::Given { value, .. } => Ok(value.clone()),
+            Planned::Drawn { shape, range } => {
+                let drawn = range.draw(&mut random, port.dtype, shape);
+                drawn.map_err(|error| error.at(format!("input `{}`", port.name)))
+            }
+        };
+        (0..n_sets).map(|_| self.0.iter().zip(self.1).map(&mut value).collect()).collect()
+    }
+
+    fn describe(&self, n_sets: usize) -> Vec<InputValues> {
+        let describe = |(planned, port): (&Planned, &Port)| match planned {
+            Planned::Given { text, .. } => InputValues::new(&port.name, Source::Given, text.clone()),
+            Planned::Drawn { range, .. } => {
+                let text = format!("generated: {}, {}", range.describe(), count(n_sets as u64, "draw"));
+                InputValues::new(&port.name, Source::Generated, text)
+            }
+        };
+        self.0.iter().zip(self.1).map(describe).collect()
+    }
 }
 
 fn known(port: &Port) -> Result<Vec<usize>> {
@@ -152,12 +262,16 @@ fn sets_in(folder: &Path, ports: &[Port]) -> Result<Vec<Vec<Value>>> {
 
 fn read_checked(path: &Path) -> Result<Value> {
     let value = npy::read(path)?;
-    let floats = accuracy::floats(&value)?;
+    check_finite(&value, &path.display().to_string())?;
+    Ok(value)
+}
+
+fn check_finite(value: &Value, name: &str) -> Result<()> {
+    let floats = accuracy::floats(value)?;
     match floats.iter().position(|value| !value.is_finite()) {
-        None => Ok(value),
+        None => Ok(()),
         Some(index) => {
-            let message =
-                format!("{}: element {index} is {}, not a number to measure with", path.display(), floats[index]);
+            let message = format!("{name}: element {index} is {}, not a number to measure with", floats[index]);
             Err(Error::new(ErrorKind::InvalidArgument, message))
         }
     }
@@ -176,36 +290,4 @@ pub(in crate::optimize::search) fn write(folder: &Path, values: &[Value]) -> Res
 pub(in crate::optimize::search) fn read(folder: &Path) -> Result<Vec<Value>> {
     let paths = (0..).map(|index| folder.join(format!("input{index}.npy")));
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
-}
-
-/// Draws floats between -1 and 1, and integers 0 and 1, which are valid indices for every table and axis.
-fn random_value(random: &mut SplitMix64, dtype: DType, shape: &[usize]) -> Result<Value> {
-    let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MAX_ELEMENTS);
-    if n.is_none() {
-        return Err(Error::invalid(format!("shape {shape:?} has more than {MAX_ELEMENTS} elements")));
-    }
-    let mut value = Value::zeros(dtype, shape)?;
-    match dtype {
-        DType::F32 => value.as_mut_slice::<f32>()?.fill_with(|| random.signed()),
-        DType::F64 => value.as_mut_slice::<f64>()?.fill_with(|| f64::from(random.signed())),
-        DType::F16 => value.as_mut_slice::<f16>()?.fill_with(|| f16::from_f32(random.signed())),
-        DType::BF16 => value.as_mut_slice::<bf16>()?.fill_with(|| bf16::from_f32(random.signed())),
-        _ => value.bytes_mut().chunks_mut(dtype.size()).for_each(|element| element[0] = (random.bits() & 1) as u8),
-    }
-    Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_gives_the_same_numbers_everywhere() {
-        let value = random_value(&mut SplitMix64::new(SEED), DType::F32, &[3]).unwrap();
-        assert!(value.as_slice::<f32>().unwrap().iter().all(|x| x.abs() <= 1.0));
-        assert_eq!(value.bytes(), random_value(&mut SplitMix64::new(SEED), DType::F32, &[3]).unwrap().bytes());
-        assert!(random_value(&mut SplitMix64::new(1), DType::F32, &[1 << 20, 1 << 20]).is_err());
-        let flags = random_value(&mut SplitMix64::new(1), DType::I64, &[100]).unwrap();
-        assert!(flags.as_slice::<i64>().unwrap().iter().all(|x| matches!(x, 0 | 1)));
-    }
 }

@@ -1,6 +1,7 @@
 //! The measurements of a candidate.
 
 mod accuracy;
+mod draw;
 mod hard_limit;
 pub(super) mod inputs;
 mod serve;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use accuracy::floats;
 pub use accuracy::{Accuracy, compare};
 pub use inputs::Sets;
+pub(super) use inputs::Width;
 pub use serve::serve;
 pub use spec::{Done, Spec, Task};
 use work::work;
@@ -20,7 +22,10 @@ use work::work;
 pub use worker::Program;
 pub use worker::Worker;
 
+use super::Objective;
 use super::candidate::Candidate;
+use super::report::milliseconds;
+use crate::text::count;
 
 /// Seconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,6 +37,8 @@ pub struct Latency {
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
+    /// The fastest.
+    pub min: f64,
     /// Number of measured runs after warm-up.
     pub runs: usize,
 }
@@ -45,7 +52,15 @@ impl Latency {
             let index = (share * sorted.len() as f64).ceil() as usize;
             sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
         };
-        Self { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), runs: sorted.len() }
+        let min = sorted.first().copied().unwrap_or(f64::NAN);
+        Self { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), min, runs: sorted.len() }
+    }
+}
+
+impl std::fmt::Display for Latency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [p50, p90, p99, min] = [self.p50, self.p90, self.p99, self.min].map(milliseconds);
+        write!(f, "p50 {p50}, p90 {p90}, p99 {p99}, min {min} ({})", count(self.runs as u64, "run"))
     }
 }
 
@@ -118,6 +133,13 @@ pub struct Outcome {
     pub accuracy: Accuracy,
 }
 
+impl Outcome {
+    /// Returns the time from the file to the first result.
+    pub fn first_result_seconds(&self) -> f64 {
+        self.load_seconds + self.first_seconds
+    }
+}
+
 impl Measured {
     /// Returns whether it was rejected because of its memory.
     pub(super) fn is_over_memory(&self) -> bool {
@@ -126,7 +148,12 @@ impl Measured {
 
     /// Returns the median latency, if the candidate can be chosen.
     pub fn p50(&self) -> Option<f64> {
-        self.outcome.filter(|_| self.refused.is_none()).map(|outcome| outcome.latency_seconds.p50)
+        self.figure(Objective::P50)
+    }
+
+    /// Returns the figure that `objective` compares, if the candidate can be chosen.
+    pub(super) fn figure(&self, objective: Objective) -> Option<f64> {
+        self.outcome.filter(|_| self.refused.is_none()).map(|outcome| objective.figure(&outcome))
     }
 }
 
@@ -138,6 +165,7 @@ mod tests {
     fn percentiles_are_of_the_nearest_rank() {
         let latency = Latency::of(&(1..=200).rev().map(f64::from).collect::<Vec<_>>());
         assert_eq!((latency.p50, latency.p90, latency.p99, latency.runs), (100.0, 180.0, 198.0, 200));
+        assert_eq!(latency.min, 1.0);
         let one = Latency::of(&[0.5]);
         assert_eq!((one.p50, one.p99), (0.5, 0.5));
     }

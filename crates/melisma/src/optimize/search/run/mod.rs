@@ -3,6 +3,7 @@
 
 mod direct;
 mod process;
+mod repeat;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,13 +12,14 @@ use serde_json::{Value as Json, json};
 
 pub(super) use direct::Direct;
 pub(super) use process::ProcessEngine;
+pub use repeat::RepeatedRun;
 
 use super::candidate::engines::{available, version};
 use super::candidate::{Candidate, Chunk, EngineSettings};
 use super::choose::pick::pick;
 use super::measure::Measured;
 use super::report::{InputShape, milliseconds};
-use super::{Message, Report, Requested, Requirements, Search, key};
+use super::{Evidence, Message, Objective, Report, Requested, Requirements, Search, key};
 use crate::config::DeviceRequest;
 use crate::config::precision::Format;
 use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
@@ -108,7 +110,7 @@ impl Search<'_> {
         requirements.check_device(self.config)?;
         let (mut qualified, mut reasons) = self.qualified(requirements, &subject)?;
         let n_qualified = qualified.len();
-        while let Some(index) = self.best(&qualified) {
+        while let Some(index) = self.best(requirements, &qualified) {
             let Qualified { key, report, .. } = qualified.swap_remove(index);
             match self.take(&key, &report) {
                 Ok(engine) => {
@@ -128,11 +130,15 @@ impl Search<'_> {
         Ok(Chosen { engine, candidate, cached: None, reason: explain(&reasons, self.cache.note()) + &refused })
     }
 
-    /// Returns the index of the best entry, ranked as the search ranks candidates.
-    fn best(&self, qualified: &[Qualified]) -> Option<usize> {
-        let all: Vec<Measured> = qualified.iter().map(|entry| entry.measured.clone()).collect();
-        let best = pick(self.config.profile.value, &all)?;
-        all.iter().position(|measured| std::ptr::eq(measured, best))
+    /// Returns the index of the best entry among those of the strongest evidence, ranked as the search
+    /// ranks candidates.
+    fn best(&self, requirements: &Requirements, qualified: &[Qualified]) -> Option<usize> {
+        let strongest = qualified.iter().map(|entry| entry.report.evidence).max()?;
+        let strong = |index: &usize| qualified[*index].report.evidence == strongest;
+        let indices: Vec<usize> = (0..qualified.len()).filter(strong).collect();
+        let all: Vec<Measured> = indices.iter().map(|&index| qualified[index].measured.clone()).collect();
+        let best = pick(self.config.profile.value, requirements.objective, &all)?;
+        all.iter().position(|measured| std::ptr::eq(measured, best)).map(|at| indices[at])
     }
 
     /// Returns the entries that satisfy `requirements`, and why the model's other entries do not.
@@ -292,7 +298,19 @@ fn reason(report: &Report, n_qualified: usize) -> String {
         n => format!("the best of {n} cached engines that qualify"),
     };
     let p50 = milliseconds(report.latency_seconds.p50);
-    format!("{which}; measured p50 {p50}, error {:.1e}", report.accuracy.relative)
+    let found = match report.objective {
+        Objective::P50 => String::new(),
+        objective => format!(", {}", objective.describe()),
+    };
+    let error = match report.is_independent() {
+        true => format!("error {:.1e}", report.accuracy.relative),
+        false => "no independent reference".to_owned(),
+    };
+    let inputs = match report.evidence {
+        Evidence::Degenerate => ", with inputs whose outputs never change",
+        Evidence::Generated | Evidence::Given => "",
+    };
+    format!("{which}; measured p50 {p50}, {error}{found}{inputs}")
 }
 
 fn explain(reasons: &[String], unusable: Option<&str>) -> String {

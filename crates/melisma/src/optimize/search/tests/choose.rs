@@ -55,14 +55,14 @@ impl Shelf {
     }
 }
 
-fn seal(folder: &Path, manifest: &crate::optimize::cache::Manifest) {
+pub(super) fn seal(folder: &Path, manifest: &crate::optimize::cache::Manifest) {
     let text = serde_json::to_vec(manifest).unwrap();
     std::fs::write(folder.join("manifest.json"), &text).unwrap();
     std::fs::write(folder.join("seal"), blake3::hash(&text).to_hex().as_bytes()).unwrap();
 }
 
 fn any(precision: Wanted, tolerance: f64) -> Requirements {
-    Requirements { precision, tolerance, engine: None }
+    Requirements { precision, tolerance, engine: None, objective: None }
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn emergency_takes_tensorrt_and_tells_it_so() {
         outcome: Some(Measurement {
             load_seconds: 1.0,
             first_seconds: 1.0,
-            latency_seconds: Latency { p50, p90: p50, p99: p50, runs: 9 },
+            latency_seconds: Latency { p50, p90: p50, p99: p50, min: p50, runs: 9 },
             peak_bytes: None,
             accuracy: Accuracy::EXACT,
         }),
@@ -308,7 +308,7 @@ fn emergency_takes_tensorrt_and_tells_it_so() {
     ];
     let told = |profile: Profile| {
         let config = config(&[("profile", &profile.to_string()), ("tensor_optimizations.use_tensorrt", "true")]);
-        let chosen = pick::pick(profile, &all).unwrap();
+        let chosen = pick::pick(profile, None, &all).unwrap();
         let settings = EngineSettings::new(&config, "/cache/key".into(), "key");
         recorded(&engines::provider(&perceptron(), &chosen.candidate, &settings).unwrap().unwrap())
     };

@@ -1,0 +1,121 @@
+//! The answer of a search: how much better the winner is than the default.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::measure::Outcome;
+use super::report::milliseconds;
+use super::{Objective, Report};
+use crate::engine::EngineName;
+use crate::text::{count, size};
+
+/// The default that the winner is compared with: the model as it was given, with default options in
+/// ONNX Runtime, else in the embedded engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Baseline {
+    /// The engine.
+    pub engine: EngineName,
+    /// Its version.
+    pub engine_version: String,
+    /// CPU threads; 0 if the engine chooses.
+    pub threads: usize,
+    /// The measurements; `None` if it failed.
+    pub outcome: Option<Outcome>,
+    /// Why it failed.
+    pub refused: Option<String>,
+}
+
+/// The winner's figure beside that of the default.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The default's figure divided by the winner's: above 1 the winner is better.
+    pub ratio: f64,
+    /// Whether the two differ by more than the spread of either.
+    pub is_beyond_spread: bool,
+}
+
+impl Baseline {
+    /// Describes it: `onnxruntime's default`.
+    pub fn describe(&self) -> String {
+        if self.engine.is_onnxruntime() {
+            return format!("{}'s default", self.engine);
+        }
+        format!("the embedded engine's default ({}, fp32, {})", self.engine, count(self.threads as u64, "thread"))
+    }
+}
+
+impl Report {
+    /// Compares the winner with the default, by the objective of the search; `None` if the default
+    /// did not run.
+    pub fn comparison(&self) -> Option<Comparison> {
+        let [ours, theirs] = self.outcomes()?;
+        let ratio = self.objective.figure(&theirs) / self.objective.figure(&ours);
+        let is_beyond_spread = self.objective.differ([&ours, &theirs]);
+        ratio.is_finite().then_some(Comparison { ratio, is_beyond_spread })
+    }
+
+    /// Returns the answer in one line: how much better the winner is than the default on this
+    /// machine.
+    pub fn answer(&self) -> String {
+        let name = self.baseline.describe();
+        let Some((Comparison { ratio, is_beyond_spread }, outcomes)) = self.comparison().zip(self.outcomes()) else {
+            let reason = self.baseline.refused.as_deref().unwrap_or("a figure is unknown");
+            return format!("no comparison with {name}: {reason}");
+        };
+        let both = |show: &dyn Fn(&Outcome) -> String| format!("{} against {}", show(&outcomes[0]), show(&outcomes[1]));
+        let p50 = format!("p50 {}", both(&|outcome| milliseconds(outcome.latency_seconds.p50)));
+        let p99 = format!("p99 {}", both(&|outcome| milliseconds(outcome.latency_seconds.p99)));
+        let spread = match (self.objective, is_beyond_spread) {
+            (Objective::P50 | Objective::P99, true) => "beyond the spread",
+            (Objective::P50 | Objective::P99, false) => "within the spread: no difference",
+            (Objective::Memory | Objective::First, true) => "beyond the 10 % by which single figures vary",
+            (Objective::Memory | Objective::First, false) => "within 10 %: no difference",
+        };
+        let factor = factor(ratio);
+        match self.objective {
+            Objective::P50 => format!("{factor} {name} on this machine ({p50}; {p99}; {spread})"),
+            Objective::P99 => format!("{factor} {name} on this machine ({p99}; {p50}; {spread})"),
+            Objective::Memory => {
+                let share = 100.0 / ratio;
+                let peak = both(&|outcome| outcome.peak_bytes.map_or_else(|| "unknown".to_owned(), size::show));
+                format!("{share:.0} % of the memory of {name} on this machine (peak {peak}; {p50}; {spread})")
+            }
+            Objective::First => {
+                let first = both(&|outcome| milliseconds(outcome.first_result_seconds()));
+                format!("{factor} {name} on this machine to the first result ({first}; {p50}; {spread})")
+            }
+        }
+    }
+
+    /// Returns the stable keys of the comparison.
+    pub(super) fn comparison_keys(&self) -> Value {
+        let Baseline { engine, engine_version, threads, outcome, refused } = &self.baseline;
+        let compared = self.comparison();
+        json!({
+            "engine": engine,
+            "engine_version": engine_version,
+            "threads": Some(threads).filter(|threads| **threads > 0),
+            "latency_seconds": outcome.map(|outcome| outcome.latency_seconds),
+            "first_result_seconds": outcome.map(|outcome| outcome.first_result_seconds()),
+            "memory_bytes": { "peak": outcome.and_then(|outcome| outcome.peak_bytes) },
+            "refused": refused,
+            "ratio": compared.map(|compared| compared.ratio),
+            "beyond_spread": compared.map(|compared| compared.is_beyond_spread),
+            "answer": self.answer(),
+        })
+    }
+
+    /// Returns the measurements of the winner and of the default.
+    fn outcomes(&self) -> Option<[Outcome; 2]> {
+        let own = self.candidates.iter().find(|measured| measured.candidate == self.candidate)?;
+        Some([own.outcome?, self.baseline.outcome?])
+    }
+}
+
+/// Formats `1.5x`; near 1 with two digits.
+fn factor(ratio: f64) -> String {
+    let digits = if (0.9..1.1).contains(&ratio) { 2 } else { usize::from(ratio < 100.0) };
+    format!("{ratio:.digits$}x")
+}
