@@ -88,8 +88,7 @@ impl Metadata {
                 names.map_err(|error| at(error).with_hint("save the table as UTF-8"))?.unwrap_or_default()
             }
         };
-        let is_json = matches!(dialect, Dialect::Json(_));
-        let column = |name: &String| match number(name).filter(|_| !is_json) {
+        let column = |name: &String| match number(name).filter(|_| !matches!(dialect, Dialect::Json(_))) {
             Some(number) => Ok(number),
             None => names.iter().position(|found| found == name).ok_or_else(|| {
                 Error::invalid(format!("{}: no column `{name}` in its first line", path.display()))
@@ -162,7 +161,7 @@ impl Metadata {
             if name.is_empty() {
                 return Err(Error::invalid(format!("no path in column {}", self.path_column + 1)));
             }
-            texts(&self.cells(&fields)?, record.at).map(|_| name)
+            Text::all(&self.cells(&fields)?, record.at).map(|_| name)
         });
         match found {
             Ok(name) => {
@@ -221,7 +220,7 @@ impl Metadata {
     /// Returns the text of `input` and what is kept of its row.
     pub(super) fn find(&self, input: &Input) -> Result<Vec<Text>> {
         let at = self.at(self.row_of(input))?;
-        texts(&self.cells_at(at)?, at)
+        Text::all(&self.cells_at(at)?, at)
     }
 
     /// Returns where a row begins.
@@ -260,10 +259,6 @@ impl Metadata {
         all.sort_by_key(|failure| failure.0);
         Ok(all.into_iter().map(|(_, failure)| failure).collect())
     }
-}
-
-fn texts(cells: &[String], at: u64) -> Result<Vec<Text>> {
-    cells.iter().map(|cell| Text::new(cell, at)).collect()
 }
 
 /// Returns a name as in the column `path`, without `./` and the suffix of an audio file.

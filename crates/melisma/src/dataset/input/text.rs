@@ -26,6 +26,11 @@ impl Text {
         }
         Ok(Self { source, len: text.len() as u32, hash: xxh3_64(text.as_bytes()) })
     }
+
+    /// Returns the texts of one row, which begins at `source`.
+    pub(super) fn all(cells: &[String], source: u64) -> Result<Vec<Self>> {
+        cells.iter().map(|cell| Self::new(cell, source)).collect()
+    }
 }
 
 #[cfg(test)]
