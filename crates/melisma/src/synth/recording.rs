@@ -1,3 +1,4 @@
+// 414 lines because takes, their windows and the recordings that they are copied into share one layout.
 //! The voices of whole pieces, rendered in advance in large batches, which is where a GPU is fast.
 //!
 //! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, starting at a multiple
