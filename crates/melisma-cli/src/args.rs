@@ -32,7 +32,7 @@ pub use path::Paths;
 pub use run::RunArgs;
 pub use serve::ServeArgs;
 pub use speak::SpeakArgs;
-pub use synth::SynthArgs;
+pub use synth::{StemsBy, SynthArgs};
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 8] = ["self", "total", "calls", "name", "p99", "device", "bytes", "allocated"];
@@ -109,7 +109,7 @@ A .json score is described by docs/score.schema.json. The same score or seed giv
 With --clips the folder goes straight into `melisma dataset build`.
 
 Examples:
-  melisma synth song.mid -o song.wav --stems stems/
+  melisma synth song.mid -o song.wav --stems stems/ --stems-by track
   melisma synth preset:focus -o focus.flac --seconds 300 --seed 7 --midi focus.mid")]
     Synth(SynthArgs),
     /// Measure this machine, or compare two records

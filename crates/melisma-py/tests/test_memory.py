@@ -93,15 +93,23 @@ class Tracker(unittest.TestCase):
 
     def test_torch_is_asked_where_it_has_used_a_gpu(self):
         held = {"now": 5_000, "peak": 900_000}
+        sampled = threading.Event()
+
+        def memory_allocated(device):
+            now = held["now"]
+            if now == 700_000:
+                sampled.set()
+            return now
+
         cuda = types.SimpleNamespace(
             is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1,
-            memory_allocated=lambda device: held["now"], max_memory_allocated=lambda device: held["peak"],
+            memory_allocated=memory_allocated, max_memory_allocated=lambda device: held["peak"],
         )
         tracker = MemoryTracker()
         with unittest.mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace(cuda=cuda)}):
             with tracker.track("below an earlier peak"):
                 held["now"] = 700_000
-                time.sleep(0.1)
+                self.assertTrue(sampled.wait(60))
                 held["now"] = 5_000
             with tracker.track("a new peak"):
                 held["peak"] = 2_000_000

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 use melisma::Result;
 use melisma::synth::Variation;
 
@@ -26,7 +26,7 @@ pub struct SynthArgs {
     #[arg(long, conflicts_with = "list")]
     pub print_preset: bool,
     /// Play with this SoundFont (.sf2) instead of Melisma's instruments
-    #[arg(long, value_name = "FILE.sf2", conflicts_with_all = ["stems", "clips", "endless"])]
+    #[arg(long, value_name = "FILE.sf2", conflicts_with = "endless")]
     pub soundfont: Option<PathBuf>,
     /// Length in seconds, with a fade-out if the music goes on [default: 60 for presets, else the whole score]
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
@@ -37,9 +37,12 @@ pub struct SynthArgs {
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value_t = 48_000, value_parser = clap::value_parser!(u32).range(8_000..=192_000))]
     pub rate: u32,
-    /// Also write each instrument to a file in this folder
+    /// Also write each instrument, or each track, to a file in this folder
     #[arg(long, value_name = "DIR")]
     pub stems: Option<PathBuf>,
+    /// What has a stem of its own: each instrument, or each track of a MIDI file
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "stems")]
+    pub stems_by: StemsBy,
     /// Also write the notes to a MIDI file
     #[arg(long, value_name = "OUT.mid")]
     pub midi: Option<PathBuf>,
@@ -77,6 +80,14 @@ impl SynthArgs {
     pub fn output(&self) -> &Path {
         self.output.as_deref().unwrap_or(Path::new(""))
     }
+}
+
+/// What has a stem of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum StemsBy {
+    #[default]
+    Instrument,
+    Track,
 }
 
 /// Flags that change a preset.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use melisma::audio::wav::SampleFormat;
+use melisma::config::DeviceRequest;
 use melisma::output;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
@@ -14,8 +15,8 @@ use melisma::{Error, Result};
 use serde_json::json;
 
 use super::choice::{choose, describe};
-use super::piece;
 use super::request::loudness;
+use super::{choice, piece, source};
 use crate::args::SynthArgs;
 use crate::dataset::watch;
 use crate::session::Session;
@@ -39,10 +40,17 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
         .with_format(SampleFormat::from_name(&args.sample_format).unwrap_or_default())
         .with_loudness(loudness(args)?)
         .with_existing(session.existing);
+    let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
+    let font = args.soundfont.as_ref().map(|path| source::font((session, &cpu), path, 0)).transpose()?;
+    let (font, _font_memory) = font.unzip();
+    let clips = clips.with_soundfont(font);
     let sample = clips.compose(part.start)?;
     let per_clip = voice_seconds(clips.take(&sample.score), args.rate);
     let n_clips = part.len() as u64;
-    let choice = choose(session, args, per_clip.map(|seconds| seconds * n_clips as f64))?;
+    let choice = match clips.soundfont {
+        None => choose(session, args, per_clip.map(|seconds| seconds * n_clips as f64))?,
+        Some(_) => choice::cpu(session)?,
+    };
     output::create_directory(args.output())?;
     let folder = terminal::name(args.output());
     interrupt::on_interrupt(move || {

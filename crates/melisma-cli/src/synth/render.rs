@@ -8,7 +8,7 @@ use melisma::audio::Meter;
 use melisma::audio::wav::SampleFormat;
 use melisma::output::{self, Existing};
 use melisma::runtime::device::{Device, Queue};
-use melisma::synth::{Block, Capture, Instrument, Level, Performance, Recording, Score, Setup, Take, balance, record};
+use melisma::synth::{Block, Capture, Level, Parts, Performance, Recording, Setup, balance, record};
 use melisma::{Budget, Error, ErrorKind, Remedy, Result};
 
 use super::request::RenderRequest;
@@ -45,7 +45,6 @@ impl RenderRequest {
     /// Plays `score` once to measure its level, and once more into the files. A GPU renders the
     /// voices beforehand.
     pub fn render(&self, session: &Session, source: &ReservedScore, device: &Device) -> Result<Rendered> {
-        let score = &source.score;
         let memory = session.memory(device);
         let bar = |message: &str, performance: &Performance| {
             let bar = progress::bar(session, Some(performance.expected_samples()));
@@ -53,18 +52,23 @@ impl RenderRequest {
             bar
         };
         // Outputs are created first: if that fails, nothing needs to be rendered.
-        let mut files = Files::create(self, score)?;
+        let mut files = Files::create(self, source.parts.as_ref())?;
         let (queue, recording) = match device {
             Device::Cpu(_) => (Some(device.queue(memory.budget())?), None),
-            Device::Cuda(_) => (None, self.record(session, device, &[score])?.pop()),
+            Device::Cuda(_) => (None, self.record(memory.budget(), device, source)?),
         };
         let recording = match (&source.sampled, self.loudness) {
-            (Some(sampled), Some(_)) => self.sampled(sampled, memory.budget())?,
+            // The parts of a SoundFont's voices are not recorded.
+            (Some(sampled), Some(_)) if source.parts.is_none() => self.sampled(sampled, memory.budget())?,
             _ => recording,
         };
         let dry = Dry { source, queue: queue.as_ref(), recording };
         let level = self.level(&dry, |performance| bar("listening", performance))?;
         let performance = dry.play(self.setup(level.gain))?;
+        let performance = match &source.parts {
+            Some(parts) => performance.with_parts(parts)?,
+            None => performance,
+        };
         let bar = bar("rendering", &performance);
         let rendered = self.play(performance, queue.as_ref(), &bar, &mut files)?;
         bar.finish_and_clear();
@@ -81,11 +85,10 @@ impl RenderRequest {
         }
     }
 
-    /// Renders the voices of all `scores` together.
-    pub fn record(&self, session: &Session, device: &Device, scores: &[&Score]) -> Result<Vec<Arc<Recording>>> {
-        let takes: Vec<Take<'_>> = scores.iter().map(|score| self.take(score)).collect();
-        let made = record(device, session.memory(device).budget(), self.layout.sample_rate, &takes)?;
-        Ok(made.into_iter().map(Arc::new).collect())
+    /// Renders the voices beforehand.
+    fn record(&self, budget: &Budget, device: &Device, source: &ReservedScore) -> Result<Option<Arc<Recording>>> {
+        let take = self.take(&source.score).with_parts(source.parts.as_ref());
+        Ok(record(device, budget, self.layout.sample_rate, &[take])?.pop().map(Arc::new))
     }
 
     /// Returns the gain for the requested loudness.
@@ -176,10 +179,10 @@ impl Dry<'_> {
     }
 }
 
-/// The mix, and the stems of the instruments that play.
+/// The mix, and the stem of each part.
 struct Files {
     mix: Sink,
-    stems: Vec<(Instrument, PathBuf, Sink)>,
+    stems: Vec<(PathBuf, Sink)>,
     scratch: Vec<f32>,
     /// Whether samples beyond full scale are clipped, and how many samples of the stems were.
     format: SampleFormat,
@@ -187,18 +190,17 @@ struct Files {
 }
 
 impl Files {
-    fn create(request: &RenderRequest, score: &Score) -> Result<Self> {
+    fn create(request: &RenderRequest, parts: Option<&Parts>) -> Result<Self> {
         let mix = Sink::create(&request.output, request.layout)?;
         let mut stems = Vec::new();
-        if let Some(folder) = &request.stems {
+        if let (Some(folder), Some(parts)) = (&request.stems, parts) {
             output::create_directory(folder)?;
             // A pipe carries WAV.
             let suffix = request.output.extension().unwrap_or("wav".as_ref());
-            let plays = |instrument: &Instrument| score.notes.iter().any(|note| note.instrument == *instrument);
-            for instrument in Instrument::ALL.into_iter().filter(plays) {
-                let path = folder.join(instrument.name()).with_extension(suffix);
+            for name in parts.names() {
+                let path = folder.join(name).with_extension(suffix);
                 let sink = Sink::create(&path, request.layout)?;
-                stems.push((instrument, path, sink));
+                stems.push((path, sink));
             }
         }
         if let Some(folder) = &request.capture {
@@ -210,8 +212,8 @@ impl Files {
     fn write(&mut self, block: &Block<'_>) -> Result<()> {
         let Self { mix, stems, scratch, format, clipped } = self;
         copy_out([block.left, block.right], scratch, mix)?;
-        for (instrument, _, sink) in stems {
-            copy_out(block.stem(*instrument), scratch, sink)?;
+        for (part, (_, sink)) in stems.iter_mut().enumerate() {
+            copy_out(block.part(part), scratch, sink)?;
             if !format.is_float() {
                 *clipped += scratch.iter().filter(|sample| sample.abs() > 1.0).count() as u64;
             }
@@ -222,7 +224,7 @@ impl Files {
     fn finish(self) -> Result<Vec<String>> {
         self.mix.finish()?;
         let mut paths = Vec::new();
-        for (_, path, sink) in self.stems {
+        for (path, sink) in self.stems {
             sink.finish()?;
             paths.push(path.display().to_string());
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use melisma::audio::wav::SampleFormat;
-use melisma::synth::{BusConfig, Buses, Length, Score, Setup, Take};
+use melisma::synth::{BusConfig, Length, Score, Setup, Take};
 use melisma::{Error, Result};
 
 use super::piece;
@@ -49,8 +49,7 @@ impl RenderRequest {
 
     pub fn setup(&self, gain: f32) -> Setup {
         let bus = BusConfig::new(self.layout.sample_rate).with_level(gain);
-        let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
-        Setup::new(bus).with_length(self.length).with_buses(buses)
+        Setup::new(bus).with_length(self.length)
     }
 }
 

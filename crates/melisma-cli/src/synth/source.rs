@@ -5,12 +5,12 @@ use std::path::Path;
 use melisma::config::DeviceRequest;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::synth::{STYLES, Score, Sequence, SoundFont, Style, compose, seed};
+use melisma::synth::{Parts, STYLES, Score, Sequence, SoundFont, Style, compose, seed};
 use melisma::{Error, Result};
 
 use super::piece::{seconds, seed_text, style};
 use super::request::RenderRequest;
-use crate::args::SynthArgs;
+use crate::args::{StemsBy, SynthArgs};
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
 use crate::terminal;
@@ -24,8 +24,11 @@ const PLAYED: u64 = 24;
 
 pub fn open(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<ReservedScore> {
     let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
-    let (score, sequence) = match style(args)? {
-        Some(style) => (compose(&style, seed(seed_text(args)), seconds(args))?, None),
+    let Read { score, sequence, tracks } = match style(args)? {
+        Some(style) => {
+            let score = compose(&style, seed(seed_text(args)), seconds(args))?;
+            Read { score, sequence: None, tracks: None }
+        }
         None if args.seed.is_some() => {
             return Err(Error::invalid(format!("{}: --seed needs a preset", args.score()))
                 .with_hint("a score file has its notes already; leave --seed out"));
@@ -34,9 +37,13 @@ pub fn open(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Res
     };
     let sampled =
         args.soundfont.as_ref().map(|path| Sampled::open((session, &cpu), path, &score, sequence)).transpose()?;
-    let bytes = score.bytes() + request.setup(1.0).bytes(&score);
-    let memory = session.reserve(&cpu, "playing this score", bytes)?;
-    Ok(ReservedScore { score, sampled, _memory: memory })
+    // A SoundFont plays the notes of its sequence.
+    let notes = sampled.as_ref().map_or(&score, |sampled| sampled.sequence.score());
+    let parts = args.stems.as_ref().map(|_| tracks.unwrap_or_else(|| Parts::by_instrument(notes)));
+    let setup = request.setup(1.0);
+    let playing = parts.as_ref().map_or_else(|| setup.bytes(&score), |parts| setup.bytes_with(&score, parts));
+    let memory = session.reserve(&cpu, "playing this score", score.bytes() + playing)?;
+    Ok(ReservedScore { score, sampled, parts, _memory: memory })
 }
 
 /// A SoundFont, and the messages that it plays.
@@ -54,19 +61,34 @@ impl Sampled {
         sequence: Option<Sequence>,
     ) -> Result<Self> {
         let sequence = sequence.map_or_else(|| Sequence::from_score(score), Ok)?;
-        let file = std::fs::metadata(path)
-            .map_err(|error| Error::io(terminal::name(path), error).with_hint("name an .sf2 file"))?;
-        if file.is_dir() {
-            return Err(Error::invalid(format!("{}: this is a directory", terminal::name(path)))
-                .with_hint("name an .sf2 file in it"));
-        }
-        let bytes = SoundFont::needed(file.len()).saturating_add(sequence.bytes());
-        let memory = session.reserve(cpu, "playing this SoundFont", bytes)?;
-        Ok(Self { sequence, font: SoundFont::open(path)?, _memory: memory })
+        let (font, memory) = font((session, cpu), path, sequence.bytes())?;
+        Ok(Self { sequence, font, _memory: memory })
     }
 }
 
-fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<(Score, Option<Sequence>)> {
+/// Opens a SoundFont, with a reservation for it and for `more` bytes.
+pub fn font((session, cpu): (&Session, &Device), path: &Path, more: u64) -> Result<(SoundFont, Reservation)> {
+    let file = std::fs::metadata(path)
+        .map_err(|error| Error::io(terminal::name(path), error).with_hint("name an .sf2 file"))?;
+    if file.is_dir() {
+        return Err(Error::invalid(format!("{}: this is a directory", terminal::name(path)))
+            .with_hint("name an .sf2 file in it"));
+    }
+    let bytes = SoundFont::needed(file.len()).saturating_add(more);
+    let memory = session.reserve(cpu, "playing this SoundFont", bytes)?;
+    Ok((SoundFont::open(path)?, memory))
+}
+
+/// What was read or composed.
+struct Read {
+    score: Score,
+    /// For a SoundFont.
+    sequence: Option<Sequence>,
+    /// For stems by track; a preset and a JSON score have none.
+    tracks: Option<Parts>,
+}
+
+fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<Read> {
     let path = Path::new(args.score());
     let input = Input::open(path).map_err(|error| not_there(args, error))?;
     let name = input.name().to_owned();
@@ -83,20 +105,24 @@ fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<
     }
     let bytes = session.read_all(&cpu, input, MAX_BYTES, PARSED)?;
     let _parsing = session.reserve(&cpu, "reading this score", PARSED * bytes.len() as u64)?;
-    let read = match kind.unwrap_or_else(|| Kind::detect(&bytes)) {
-        Kind::Midi if args.soundfont.is_some() => {
-            Sequence::from_midi(&bytes).map(|sequence| (sequence.score().clone(), Some(sequence)))
+    let parse = || -> Result<Read> {
+        if let Kind::Json = kind.unwrap_or_else(|| Kind::detect(&bytes)) {
+            return Ok(Read { score: Score::from_json(&bytes)?, sequence: None, tracks: None });
         }
-        Kind::Midi => Score::from_midi(&bytes).map(|score| (score, None)),
-        Kind::Json => Score::from_json(&bytes).map(|score| (score, None)),
+        let sequence = args.soundfont.as_ref().map(|_| Sequence::from_midi(&bytes)).transpose()?;
+        let score = sequence.as_ref().map_or_else(|| Score::from_midi(&bytes), |read| Ok(read.score().clone()))?;
+        let by_track = args.stems.is_some() && args.stems_by == StemsBy::Track;
+        Ok(Read { score, sequence, tracks: by_track.then(|| Parts::by_track(&bytes)).transpose()? })
     };
-    read.map_err(|error| error.at(&name))
+    parse().map_err(|error| error.at(&name))
 }
 
 /// A score, and its reservation under the memory limit.
 pub struct ReservedScore {
     pub score: Score,
     pub sampled: Option<Sampled>,
+    /// What has a stem of its own, where stems are written.
+    pub parts: Option<Parts>,
     _memory: Reservation,
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use melisma::audio::wav;
 use melisma::synth::{Style, Variation, compose};
 
 use crate::sandbox::{self, Ran, Sandbox, golden};
@@ -112,6 +113,79 @@ fn presets_are_files_too() {
     }
 }
 
+/// The samples of a file of floats.
+fn samples(sandbox: &Sandbox, name: &str) -> Vec<f32> {
+    wav::decode(&std::fs::read(sandbox.path(name)).unwrap()).unwrap().to_clip().samples
+}
+
+/// Instruments and tracks, on our own instruments and on a SoundFont: the stems add up to the mix.
+#[test]
+fn stems_of_instruments_and_tracks_add_up() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("tiny.sf2"), melisma::synth::synthetic_soundfont::bytes()).unwrap();
+    let score = compose(&Style::named("bright").unwrap(), 5, 4.0).unwrap();
+    std::fs::write(sandbox.path("a.mid"), score.to_midi().unwrap()).unwrap();
+    // Too quiet for the limiter.
+    let common = ["--rate", "16000", "--sample-format", "f32", "--loudness", "-50", "--threads", "1"];
+    for (font, mix) in [(&[][..], "own.wav"), (&["--soundfont", "tiny.sf2"], "font.wav")] {
+        json(&sandbox, &[&["synth", "a.mid", "-o", mix][..], &common, font].concat());
+        let whole = samples(&sandbox, mix);
+        assert!(whole.iter().any(|sample| sample.abs() > 1e-3));
+        for by in ["instrument", "track"] {
+            let folder = format!("{by} {mix}");
+            let stems = ["--stems", &folder, "--stems-by", by, "-f"];
+            let result = json(&sandbox, &[&["synth", "a.mid", "-o", mix][..], &common, font, &stems].concat());
+            assert!(samples(&sandbox, mix) == whole, "stems change the mix");
+            let stems: Vec<&str> =
+                result["stems"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+            let first = if by == "track" { "02-" } else { "pad.wav" };
+            assert!(stems.len() > 2 && stems[0].starts_with(&format!("{folder}/{first}")), "{stems:?}");
+            let sounds: Vec<Vec<f32>> = stems.iter().map(|stem| samples(&sandbox, stem)).collect();
+            for (i, mix) in whole.iter().enumerate() {
+                let sum: f32 = sounds.iter().map(|sound| sound[i]).sum();
+                assert!((sum - mix).abs() < 1e-5, "{folder}, sample {i}: {sum} is not {mix}");
+            }
+        }
+    }
+    // Without tracks, each instrument is one.
+    let piece = ["synth", "preset:bright", "-o", "p.wav", "--seconds", "2", "--stems", "p", "--stems-by", "track"];
+    let result = json(&sandbox, &[&piece[..], &common].concat());
+    assert_eq!(result["stems"][0], "p/pad.wav");
+    let alone = sandbox.run(&["synth", "preset:bright", "-o", "c.wav", "--stems-by", "track"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--stems"), "{}", alone.stderr);
+}
+
+/// Clips that a SoundFont plays, in two runs; another SoundFont is another set.
+#[test]
+fn clips_with_a_soundfont() {
+    let sandbox = Sandbox::new();
+    let font = melisma::synth::synthetic_soundfont::bytes();
+    std::fs::write(sandbox.path("tiny.sf2"), &font).unwrap();
+    let clips = ["synth", "preset:bright", "--seconds", "1", "--rate", "16000", "--clips", "2"];
+    let run = |folder: &str, more: &[&str]| sandbox.run(&[&clips[..], &["-o", folder], more].concat());
+    for (folder, more) in
+        [("own", &[][..]), ("font", &["--soundfont", "tiny.sf2"]), ("font", &["--soundfont", "tiny.sf2"])]
+    {
+        let ran = run(folder, more);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+    let read = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
+    assert!(read("own/clip_000001.wav") != read("font/clip_000001.wav"));
+    let label: serde_json::Value = serde_json::from_slice(&read("font/clip_000001.json")).unwrap();
+    assert_eq!(label["soundfont_blake3"].as_str().unwrap().len(), 64);
+    assert!(!String::from_utf8(read("own/clip_000001.json")).unwrap().contains("soundfont"));
+    // A name of the font, which no sound depends on.
+    let at = font.windows(9).position(|name| name == b"synthetic").unwrap();
+    let renamed = [&font[..at], b"Synthetic", &font[at + 9..]].concat();
+    std::fs::write(sandbox.path("renamed.sf2"), renamed).unwrap();
+    for more in [&["--soundfont", "renamed.sf2"][..], &[]] {
+        let other = run("font", more);
+        assert!(other.code != 0 && other.stderr.contains("another `soundfont_blake3`"), "{}", other.stderr);
+    }
+    let cuda = run("gpu", &["--soundfont", "tiny.sf2", "--device", "cuda"]);
+    assert!(cuda.code != 0 && cuda.stderr.contains("a SoundFont is played on the CPU"), "{}", cuda.stderr);
+}
+
 /// A MIDI file and a preset with a SoundFont, whatever the threads; what is damaged is refused.
 #[test]
 fn a_soundfont_plays_general_midi() {
@@ -137,7 +211,7 @@ fn a_soundfont_plays_general_midi() {
         (&["--soundfont", "none.sf2"], "none.sf2: "),
         (&["--soundfont", "."], "this is a directory"),
         (&["--soundfont", "tiny.sf2", "--rate", "8000"], "16000 to 192000 Hz, not at 8000"),
-        (&["--soundfont", "tiny.sf2", "--stems", "s"], "--stems"),
+        (&["--soundfont", "tiny.sf2", "--endless"], "--endless"),
         (&["--soundfont", "tiny.sf2", "--device", "cuda"], "a SoundFont is played on the CPU"),
     ] {
         let refused = sandbox.run(&[&["synth", "a.mid", "-o", "c.wav"], args].concat());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use melisma_server::{ConnectionTimeouts, Guard, Keyring, Limits, Listen, ROUTES, Settings};
 
-use crate::client::{self, Answer, Fixture, codes, request, tokens};
+use crate::client::{self, Answer, Fixture, codes, request, tokens, until};
 
 static KEYED: LazyLock<Fixture> = LazyLock::new(|| {
     let guard = Guard {
@@ -54,8 +54,9 @@ fn the_status_comes_once_a_second_with_its_fields() {
     let server = Fixture::plain(2);
     let mut stream = server.socket("/v1/decode", &[]).ok().unwrap();
     stream.next_json();
+    let start = Instant::now();
     let mut socket = server.socket("/v1/status", &[]).ok().unwrap();
-    let (first, start) = (socket.next_json(), Instant::now());
+    let first = socket.next_json();
     let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let expected = [
         "batch_size",
@@ -85,7 +86,13 @@ fn the_status_comes_once_a_second_with_its_fields() {
     assert!(first["gpu"].is_null(), "the CPU has none");
     assert_eq!(fields(&socket.next_json()), expected);
     let pace = start.elapsed().as_secs_f64();
-    assert!((0.8..2.0).contains(&pace), "{pace} s between two reports");
+    assert!(pace >= 0.8, "{pace} s until the second report");
+    // A machine that does something else may delay one, but not each.
+    until("two reports within two seconds", || {
+        let start = Instant::now();
+        socket.next_json();
+        start.elapsed() < Duration::from_secs(2)
+    });
 }
 
 #[test]
@@ -237,11 +244,11 @@ fn smuggled_requests_are_refused() {
 }
 
 /// Starts a server with short limits of time.
-fn hasty(connections: usize) -> Fixture {
+fn hasty() -> Fixture {
     let ms = Duration::from_millis;
     let limits = Limits {
-        connections,
-        timeouts: ConnectionTimeouts { header: ms(150), idle: ms(300), total: ms(60_000) },
+        // Long enough for a client that a busy machine stops between two steps.
+        timeouts: ConnectionTimeouts { header: ms(1_500), idle: ms(1_500), total: ms(600_000) },
         stall_timeout: ms(200),
         ping: ms(60),
         ..Limits::default()
@@ -251,7 +258,7 @@ fn hasty(connections: usize) -> Fixture {
 
 #[test]
 fn slow_and_silent_clients_lose_their_connections() {
-    let server = hasty(64);
+    let server = hasty();
     let ended_within = |bytes: &[u8], limit: Duration| {
         let mut stream = server.connect();
         stream.write_all(bytes).unwrap();
@@ -260,34 +267,31 @@ fn slow_and_silent_clients_lose_their_connections() {
         assert!(start.elapsed() < limit, "{answer:?} after {:?}", start.elapsed());
         answer.status
     };
-    let second = Duration::from_secs(1);
-    assert_eq!(ended_within(b"", second), 0, "no request");
-    assert!(matches!(ended_within(b"GET /health HTTP/1.1\r\nhost: lo", second), 0 | 408), "half a header");
+    // Far below the limit of the whole.
+    let limit = Duration::from_secs(120);
+    assert_eq!(ended_within(b"", limit), 0, "no request");
+    assert!(matches!(ended_within(b"GET /health HTTP/1.1\r\nhost: lo", limit), 0 | 408), "half a header");
     let half = b"POST /v1/decode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n<custom";
-    assert_eq!(ended_within(half, second), 408, "half a body");
-    assert_eq!(ended_within(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", second), 200, "kept open");
+    assert_eq!(ended_within(half, limit), 408, "half a body");
+    assert_eq!(ended_within(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", limit), 200, "kept open");
     let mut socket = server.socket("/v1/decode", &[]).ok().unwrap();
     let start = Instant::now();
     let said = std::iter::from_fn(|| socket.next()).count();
-    assert!(said > 1 && start.elapsed() < second, "{said} messages, pings among them");
-    let freed = Instant::now();
-    while server.get("/v1/status").json()["streams"] != serde_json::json!([]) {
-        assert!(freed.elapsed() < second);
-    }
+    assert!(said > 1 && start.elapsed() < limit, "{said} messages, pings among them");
+    until("the stream is freed", || server.get("/v1/status").json()["streams"] == serde_json::json!([]));
 }
 
 #[test]
 fn connections_beyond_the_limit_are_refused() {
-    let server = hasty(3);
+    let hour = Duration::from_secs(3_600);
+    let timeouts = ConnectionTimeouts { header: hour, idle: hour, total: hour };
+    let server = Fixture::new(2, Guard::default(), Limits { connections: 3, timeouts, ..Limits::default() });
+    // They are accepted in the order in which they come.
     let held: Vec<_> = (0..3).map(|_| server.connect()).collect();
-    std::thread::sleep(Duration::from_millis(30));
     let answer = server.get("/health");
     assert_eq!((answer.status, answer.code().as_str()), (503, "connections"));
     drop(held);
-    let start = Instant::now();
-    while server.get("/health").status != 200 {
-        assert!(start.elapsed() < Duration::from_secs(1));
-    }
+    until("there is room again", || server.get("/health").status == 200);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::engine::{Buses, Engine, EngineConfig, Stem};
 use super::event::Event;
-use super::instrument::Instrument;
+use super::part::Parts;
 use super::recording::Recording;
 use super::soundfont::Player;
 use crate::Result;
@@ -14,7 +14,7 @@ use crate::runtime::device::Queue;
 pub(super) enum Dry {
     Live(Box<Live>),
     Recorded { recording: Arc<Recording>, at: u64 },
-    Sampled(Box<Player>),
+    Sampled { mix: Box<Player>, parts: Vec<Player> },
 }
 
 #[derive(Debug)]
@@ -34,17 +34,29 @@ impl Dry {
         Ok(Self::Live(Box::new(Live { engine, stem_engine })))
     }
 
+    /// Renders each part alone as well, from the beginning on.
+    pub(super) fn split(&mut self, parts: &Parts) -> Result<()> {
+        match self {
+            Self::Live(live) => live.stem_engine = Some(Engine::of_parts(live.engine.config(), parts)?),
+            Self::Recorded { recording, .. } => recording.check_parts(parts)?,
+            Self::Sampled { mix, parts: players } => {
+                *players = (0..parts.names().len()).map(|part| mix.part(parts, part)).collect::<Result<_>>()?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn position(&self) -> u64 {
         match self {
             Self::Live(live) => live.engine.position(),
             Self::Recorded { at, .. } => *at,
-            Self::Sampled(player) => player.position(),
+            Self::Sampled { mix, .. } => mix.position(),
         }
     }
 
     /// Returns the sample of the last message of a SoundFont's player; 0 where events say it.
     pub(super) fn end(&self) -> u64 {
-        if let Self::Sampled(player) = self { player.end() } else { 0 }
+        if let Self::Sampled { mix, .. } = self { mix.end() } else { 0 }
     }
 
     /// Takes the next event. A recording and a SoundFont's player have it already.
@@ -59,7 +71,7 @@ impl Dry {
         match self {
             Self::Live(live) => live.engine.active() == 0 && live.engine.waiting() == 0,
             Self::Recorded { recording, at } => *at >= recording.n_samples(),
-            Self::Sampled(player) => player.is_over(),
+            Self::Sampled { mix, .. } => mix.is_over(),
         }
     }
 
@@ -69,7 +81,7 @@ impl Dry {
         match self {
             Self::Live(live) => live.engine.active(),
             Self::Recorded { recording, .. } => recording.most_voices(),
-            Self::Sampled(player) => player.n_keys(),
+            Self::Sampled { mix, .. } => mix.n_keys(),
         }
     }
 
@@ -77,7 +89,7 @@ impl Dry {
     pub(super) fn dropped(&self) -> u64 {
         match self {
             Self::Live(live) => live.engine.dropped(),
-            Self::Recorded { .. } | Self::Sampled(_) => 0,
+            Self::Recorded { .. } | Self::Sampled { .. } => 0,
         }
     }
 
@@ -92,19 +104,17 @@ impl Dry {
                 parts.for_each(|(index, Stem { left, right })| recording.read(1 + index, first, Stem { left, right }));
                 Ok(())
             }
-            Self::Sampled(player) => player.render(mix.left, mix.right),
+            Self::Sampled { mix: player, parts } => {
+                player.render(mix.left, mix.right)?;
+                parts.iter_mut().zip(stems).try_for_each(|(part, stem)| part.render(stem.left, stem.right))
+            }
             Self::Live(live) => {
                 match queue {
                     Some(queue) => live.engine.render_on(queue, mix.left, mix.right),
                     None => live.engine.render(mix.left, mix.right),
                 }
                 let Some(engine) = &mut live.stem_engine else { return Ok(()) };
-                let mut parts = stems.iter_mut();
-                let mut all: [Stem<'_>; Instrument::ALL.len()] = std::array::from_fn(|_| match parts.next() {
-                    Some(Stem { left, right }) => Stem { left, right },
-                    None => Stem { left: &mut [], right: &mut [] },
-                });
-                engine.render_stems(&mut all)
+                engine.render_each(stems)
             }
         }
     }

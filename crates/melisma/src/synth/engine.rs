@@ -1,5 +1,7 @@
 //! Events to sound: one mix of many voices on the CPU.
 
+use std::sync::Arc;
+
 use melisma_kernels::signal::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
 use melisma_kernels::{Error, Isa, Queue, Result};
 
@@ -10,6 +12,7 @@ use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range, check
 use super::event_queue::EventQueue;
 use super::instrument::Instrument;
 use super::parameter::Parameter;
+use super::part::Parts;
 use super::patch::{self, Pitch, Touch};
 
 /// One mix of voices. Everything is allocated when it is created; rendering allocates nothing, takes no lock and makes no
@@ -30,6 +33,8 @@ use super::patch::{self, Pitch, Touch};
 #[derive(Debug)]
 pub struct Engine {
     config: EngineConfig,
+    /// The bus of each note, where these are parts of a score.
+    parts: Option<Arc<[u16]>>,
     voices: Voices,
     events: EventQueue,
     notes: Vec<ActiveVoice>,
@@ -49,8 +54,10 @@ pub struct Stem<'a> {
     pub right: &'a mut [f32],
 }
 
-/// The most voices beyond `max_voices`: part of a group of 16, and a group for each bus.
-const SPARE_LANES: usize = 16 + 16 * Instrument::ALL.len();
+/// The voices of a group: beyond `max_voices` there may be part of one, and one for each bus.
+const GROUP: usize = 16;
+/// Kinds of voices that share no group.
+const KINDS: usize = 4;
 /// How fast a note fades out when another needs its voice.
 const FADE_SECONDS: f64 = 0.002;
 
@@ -69,18 +76,33 @@ impl Engine {
     /// # Errors
     /// A figure of `config` is outside of its range, or `MELISMA_ISA` names something unknown.
     pub fn new(config: EngineConfig) -> Result<Self> {
-        check_rate(config.sample_rate)?;
-        check_range("max_voices", config.max_voices, [1, 1 << 16])?;
-        check_range("max_events", config.max_events, [1, 1 << 24])?;
         let n_buses = match config.buses {
             Buses::Mix => 1,
             Buses::Stems => Instrument::ALL.len(),
         };
+        Self::with_buses(config, n_buses)
+    }
+
+    /// Makes an engine for a score's events, each part on a bus of its own.
+    pub(super) fn of_parts(config: EngineConfig, parts: &Parts) -> Result<Self> {
+        let n_buses = parts.names().len().max(1);
+        let mut engine = Self::with_buses(EngineConfig { buses: Buses::Mix, ..config }, n_buses)?;
+        // A part may have voices of every kind, each of which fills groups of its own.
+        let capacity = 2 * config.max_voices + KINDS * GROUP * n_buses;
+        engine.voices = Voices::new(Isa::from_env()?, capacity, n_buses);
+        Ok(Self { parts: Some(Arc::clone(parts.of())), ..engine })
+    }
+
+    fn with_buses(config: EngineConfig, n_buses: usize) -> Result<Self> {
+        check_rate(config.sample_rate)?;
+        check_range("max_voices", config.max_voices, [1, 1 << 16])?;
+        check_range("max_events", config.max_events, [1, 1 << 24])?;
         Ok(Self {
+            parts: None,
             // While old notes fade, as many new ones may start.
             voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
             events: EventQueue::new(config.max_events),
-            notes: Vec::with_capacity(2 * config.max_voices + SPARE_LANES),
+            notes: Vec::with_capacity(2 * config.max_voices + GROUP * (1 + n_buses.max(Instrument::ALL.len()))),
             bends: [0.0; N_CHANNELS],
             glides: Glides::new(config.sample_rate),
             controls: Vec::with_capacity(Voices::LONGEST / TICK + 2),
@@ -187,7 +209,12 @@ impl Engine {
         if self.config.buses != Buses::Stems {
             return Err(Error::invalid("the engine has no stems").with_hint("make it with `Buses::Stems`"));
         }
-        let len = stems[0].left.len();
+        self.render_each(stems)
+    }
+
+    /// Renders the next samples, each bus alone.
+    pub(super) fn render_each(&mut self, stems: &mut [Stem<'_>]) -> Result<()> {
+        let len = stems.first().map_or(0, |stem| stem.left.len());
         if stems.iter().any(|stem| stem.left.len() != len || stem.right.len() != len) {
             return Err(Error::invalid("stems differ in length"));
         }
@@ -256,7 +283,11 @@ impl Engine {
                 let pitch = self.pitch(key, channel);
                 let voice = patch::voice(instrument, pitch, Touch { velocity, pan, seed: patch::seed(note) });
                 self.make_room(note);
-                let bus = if self.config.buses == Buses::Stems { instrument as usize } else { 0 };
+                let bus = match &self.parts {
+                    Some(parts) => parts.get(note as usize).map_or(0, |part| usize::from(*part)),
+                    None if self.config.buses == Buses::Stems => instrument as usize,
+                    None => 0,
+                };
                 match self.voices.start(bus, &voice, self.position, self.glides.now()) {
                     Ok(Some(slot)) => self.notes.push(ActiveVoice { note, slot, instrument, channel, key }),
                     _ => self.n_dropped += 1,

@@ -8,6 +8,7 @@
 //! | many clips in batches | [`BulkRenderer`] |
 //! | single notes, a row each | [`voices`] |
 //! | generated music without end | [`Endless`] |
+//! | instruments or tracks apart | [`Performance::with_parts`] |
 //! | training sets of clips with labels | [`Clips`] |
 //! | a MIDI file with a SoundFont | [`Sequence`], [`SoundFont`] and [`Performance::sampled`] |
 //!
@@ -46,6 +47,7 @@ mod level;
 mod midi;
 mod note;
 mod parameter;
+mod part;
 #[doc(hidden)]
 pub mod patch;
 mod performance;
@@ -83,6 +85,7 @@ pub use level::MAX_GAIN_DB;
 pub use level::{Level, balance};
 pub use note::PlacedNote;
 pub use parameter::Parameter;
+pub use part::Parts;
 pub use performance::{Block, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, Phrase, PhraseRenderer, Sound, Swell};
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use super::engine::{Buses, EngineConfig, Stem};
 use super::event::{Action, Event};
 use super::instrument::Instrument;
 use super::length::Length;
+use super::part::Parts;
 use super::recording::{MAX_VOICES, Recording, Take};
 use super::score::Score;
 use super::soundfont::{Player, Sequence, SoundFont};
@@ -44,7 +45,7 @@ pub struct Performance {
     events: Vec<Event>,
     next: usize,
     bus: Bus,
-    /// One for each instrument, or none. They have no limiter.
+    /// One for each instrument or part, or none. They have no limiter.
     stem_buses: Vec<Bus>,
     setup: Setup,
     mix: [Vec<f32>; 2],
@@ -71,7 +72,7 @@ impl Setup {
 
     /// Returns the part of `score` that is recorded to be played like this.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
-        Take { score, length: self.length, buses: self.buses, max_voices: self.max_voices }
+        Take { score, length: self.length, buses: self.buses, parts: None, max_voices: self.max_voices }
     }
 
     setters! {
@@ -87,7 +88,16 @@ impl Setup {
 
     /// Returns about how many bytes of memory a performance of `score` holds, at most.
     pub fn bytes(&self, score: &Score) -> u64 {
-        let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() as u64 } else { 0 };
+        let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
+        self.bytes_of(score, n_stems as u64)
+    }
+
+    /// Works like [`Setup::bytes`], for a performance with `parts`.
+    pub fn bytes_with(&self, score: &Score, parts: &Parts) -> u64 {
+        self.bytes_of(score, parts.names().len() as u64)
+    }
+
+    fn bytes_of(&self, score: &Score, n_stems: u64) -> u64 {
         let n_engines = 1 + n_stems.min(1);
         let n_events = 2 * score.notes.len() + score.bends.len() + score.controls.len();
         let voices = (self.max_voices as u64).saturating_mul(n_engines * VOICE_BYTES);
@@ -114,8 +124,13 @@ impl Block<'_> {
     /// Returns left and right of one instrument alone, as it is before the limiter; silence where the piece is played
     /// without stems.
     pub fn stem(&self, instrument: Instrument) -> [&[f32]; 2] {
+        self.part(instrument as usize)
+    }
+
+    /// Returns left and right of one of [`Performance::with_parts`] alone, as it is before the limiter.
+    pub fn part(&self, index: usize) -> [&[f32]; 2] {
         let range = self.skipped..self.skipped + self.left.len();
-        self.stems.get(instrument as usize).map_or([&[], &[]], |[left, right]| [&left[range.clone()], &right[range]])
+        self.stems.get(index).map_or([&[], &[]], |[left, right]| [&left[range.clone()], &right[range]])
     }
 }
 
@@ -151,36 +166,65 @@ impl Performance {
     /// Those of [`Bus::new`]; `Unsupported` below 16,000 Hz, or if instruments are asked for alone.
     pub fn sampled(sequence: &Sequence, font: &SoundFont, setup: Setup) -> Result<Self> {
         if setup.buses == Buses::Stems {
-            return Err(Error::unsupported("a SoundFont plays all instruments together")
-                .with_hint("leave the stems out, or the SoundFont"));
+            return Err(Error::unsupported("a SoundFont has instruments of its own, other than Melisma's")
+                .with_hint("use `Performance::with_parts`, or leave the SoundFont out"));
         }
         let rate = setup.bus.sample_rate;
         let controls = Score { controls: sequence.score().controls.clone(), ..Score::default() };
         let player = Player::new(sequence, font, rate)?;
-        Self::build(controls.events(rate), setup, Dry::Sampled(Box::new(player)))
+        Self::build(controls.events(rate), setup, Dry::Sampled { mix: Box::new(player), parts: Vec::new() })
     }
 
     fn build(events: Vec<Event>, setup: Setup, dry: Dry) -> Result<Self> {
         let len = block_len(setup.bus.sample_rate);
         let n_stems = if setup.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
         let bus = Bus::new(setup.bus)?;
-        let stem_bus = Bus::new(BusConfig { ceiling_dbtp: None, ..setup.bus })?;
-        let block = |len: usize| [vec![0.0; len], vec![0.0; len]];
-        let latency = bus.latency();
-        Ok(Self {
+        let performance = Self {
             dry,
             events,
             next: 0,
-            early: latency,
+            early: bus.latency(),
             bus,
-            stem_buses: vec![stem_bus; n_stems],
+            stem_buses: Vec::new(),
             setup,
-            mix: block(len),
-            stems: (0..n_stems).map(|_| block(len + latency)).collect(),
+            mix: [vec![0.0; len], vec![0.0; len]],
+            stems: Vec::new(),
             position: 0,
             n_quiet: 0,
             most_voices: 0,
-        })
+        };
+        performance.with_stems(n_stems)
+    }
+
+    fn with_stems(self, n_stems: usize) -> Result<Self> {
+        let len = self.mix[0].len() + self.bus.latency();
+        let stem_bus = Bus::new(BusConfig { ceiling_dbtp: None, ..self.setup.bus })?;
+        let stems = (0..n_stems).map(|_| [vec![0.0; len], vec![0.0; len]]).collect();
+        Ok(Self { stem_buses: vec![stem_bus; n_stems], stems, ..self })
+    }
+
+    /// Returns each of `parts` alone as well, by [`Block::part`]. The mix has the same bits, and the parts add up to what
+    /// enters its limiter. With a SoundFont this holds for up to 256 voices at once, and where no drum ends one of another
+    /// part: each part has a synthesiser of its own.
+    ///
+    /// # Errors
+    /// The parts are those of another score, the voices were recorded without them, or the piece has begun or has stems
+    /// already.
+    pub fn with_parts(mut self, parts: &Parts) -> Result<Self> {
+        let is_start = |event: &&Event| matches!(event.action, Action::Start { .. });
+        let n_notes = match &self.dry {
+            Dry::Sampled { mix, .. } => mix.n_strikes(),
+            Dry::Live(_) | Dry::Recorded { .. } => self.events.iter().filter(is_start).count(),
+        };
+        if n_notes != parts.n_notes() {
+            let message = format!("parts of {} notes do not fit a piece of {n_notes}", parts.n_notes());
+            return Err(Error::invalid(message).with_hint("make them of the same score or file"));
+        }
+        if self.dry.position() > 0 || !self.stems.is_empty() {
+            return Err(Error::invalid("the piece has begun, or has stems already").with_hint("make another one"));
+        }
+        self.dry.split(parts)?;
+        self.with_stems(parts.names().len())
     }
 
     /// Returns the most voices that sounded at once so far.

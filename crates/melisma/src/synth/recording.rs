@@ -1,3 +1,4 @@
+// 414 lines because takes, their windows and the recordings that they are copied into share one layout.
 //! The voices of whole pieces, rendered in advance in large batches, which is where a GPU is fast.
 //!
 //! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, starting at a multiple
@@ -12,6 +13,7 @@ use super::event::check_rate;
 use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
+use super::part::Parts;
 use super::performance::{Setup, block_len};
 use super::score::Score;
 use super::soundfont::{Player, Sequence, SoundFont};
@@ -43,6 +45,8 @@ pub struct Take<'a> {
     pub length: Length,
     /// Whether instruments are recorded alone as well.
     pub buses: Buses,
+    /// Parts that are recorded alone as well, instead of instruments.
+    pub parts: Option<&'a Parts>,
     /// The most voices that may sound at once.
     pub max_voices: usize,
 }
@@ -51,7 +55,7 @@ impl<'a> Take<'a> {
     /// Returns the whole of `score`, with at most 1024 voices, without stems. [`Setup::take`](super::Setup::take) is
     /// that of a setup.
     pub fn new(score: &'a Score) -> Self {
-        Self { score, length: Length::Whole, buses: Buses::Mix, max_voices: MAX_VOICES }
+        Self { score, length: Length::Whole, buses: Buses::Mix, parts: None, max_voices: MAX_VOICES }
     }
 
     setters! {
@@ -59,16 +63,33 @@ impl<'a> Take<'a> {
         pub fn with_length(length: Length);
         /// Sets whether instruments are recorded alone as well.
         pub fn with_buses(buses: Buses);
+        /// Sets parts that are recorded alone as well, instead of instruments.
+        pub fn with_parts(parts: impl Into<Option<&'a Parts>>);
         /// Sets the most voices that may sound at once.
         pub fn with_max_voices(max_voices: usize);
+    }
+
+    /// Returns the number of mixes of a recording: that of all notes, and one for each instrument or part.
+    fn n_mixes(&self) -> usize {
+        let instruments = if self.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
+        1 + self.parts.map_or(instruments, |parts| parts.names().len())
+    }
+
+    /// Returns the place of a note's stem.
+    fn stem(&self, index: usize, instrument: Instrument) -> Option<usize> {
+        match self.parts {
+            Some(parts) => parts.of().get(index).map(|part| usize::from(*part)),
+            None => (self.buses == Buses::Stems).then_some(instrument as usize),
+        }
     }
 }
 
 /// The dry mix of a piece, and perhaps its stems.
 #[derive(Debug)]
 pub struct Recording {
-    /// The mix, then the instruments; left and right in turns.
+    /// The mix, then the instruments or the parts; left and right in turns.
     mixes: Vec<Vec<f32>>,
+    has_parts: bool,
     sample_rate: u32,
     most_voices: usize,
     _held: Reservation,
@@ -87,7 +108,7 @@ struct Sheet {
 /// A note and the sample at which it has ended.
 #[derive(Debug, Clone, Copy)]
 struct Voiced {
-    instrument: Instrument,
+    stem: Option<usize>,
     note: Note,
     end: u64,
 }
@@ -107,19 +128,19 @@ impl Recording {
     /// # Errors
     /// As there; `Memory` if `budget` has no room, or the piece is longer than an hour and a half at 48 kHz.
     pub fn sampled(sequence: &Sequence, font: &SoundFont, (setup, budget): (Setup, &Budget)) -> Result<Self> {
-        let rate = setup.bus.sample_rate;
-        let mut player = Player::new(sequence, font, rate)?;
+        let player = Player::new(sequence, font, setup.bus.sample_rate)?;
         let most = match setup.length {
             Length::Samples(n) => n,
             Length::Whole => player.longest(),
         };
+        let rate = setup.bus.sample_rate;
         let bytes = most.saturating_mul(2 * size_of::<f32>() as u64);
         if bytes > MAX_BYTES {
             let message = format!("a recording of {} does not fit into {}", size::show(bytes), size::show(MAX_BYTES));
             return Err(Error::new(ErrorKind::Memory, message).with_hint("play it without a recording"));
         }
         let held = budget.reserve(Space::Host, bytes)?;
-        let (mut samples, mut most_voices) = (Vec::new(), 0);
+        let (mut player, mut samples, mut most_voices) = (player, Vec::new(), 0);
         let mut sides = [vec![0.0; block_len(rate)], vec![0.0; block_len(rate)]];
         while player.position() < most && !player.is_over() {
             let [left, right] = &mut sides;
@@ -127,7 +148,7 @@ impl Recording {
             samples.extend(left.iter().zip(&*right).flat_map(|(left, right)| [*left, *right]));
             most_voices = most_voices.max(player.n_keys());
         }
-        Ok(Self { mixes: vec![samples], sample_rate: rate, most_voices, _held: held })
+        Ok(Self { mixes: vec![samples], has_parts: false, sample_rate: rate, most_voices, _held: held })
     }
 
     /// Returns the number of samples of each side; what comes after is silence.
@@ -141,12 +162,21 @@ impl Recording {
     }
 
     pub(super) fn check(&self, sample_rate: u32, buses: Buses) -> Result<()> {
-        if sample_rate != self.sample_rate || (buses == Buses::Stems && self.mixes.len() == 1) {
+        let has_instruments = !self.has_parts && self.mixes.len() > 1;
+        if sample_rate != self.sample_rate || (buses == Buses::Stems && !has_instruments) {
             return Err(Error::invalid(format!(
                 "synth: a recording at {} Hz with {} stems does not fit",
                 self.sample_rate,
                 self.mixes.len() - 1
             )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_parts(&self, parts: &Parts) -> Result<()> {
+        if !self.has_parts || self.mixes.len() != 1 + parts.names().len() {
+            return Err(Error::invalid("synth: the voices were recorded without these parts")
+                .with_hint("record them by `Take::with_parts`, or play them without a recording"));
         }
         Ok(())
     }
@@ -188,11 +218,12 @@ pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<
     let mut recordings = Vec::new();
     let mut windows = Vec::new();
     for (index, (take, sheet)) in takes.iter().zip(&sheets).enumerate() {
-        let n_mixes = n_mixes(take.buses);
+        let n_mixes = take.n_mixes();
         let len = 2 * sheet.n_samples as usize;
         let held = budget.reserve(Space::Host, (n_mixes * len * size_of::<f32>()) as u64)?;
         let mixes = vec![vec![0.0; len]; n_mixes];
-        recordings.push(Recording { mixes, sample_rate, most_voices: sheet.most_voices, _held: held });
+        let has_parts = take.parts.is_some();
+        recordings.push(Recording { mixes, has_parts, sample_rate, most_voices: sheet.most_voices, _held: held });
         windows.extend(sheet.windows(index, sample_rate)?);
     }
     let longest = windows.iter().map(|window| window.keep[1] - window.begin).max().unwrap_or(0);
@@ -227,7 +258,7 @@ impl Batches<'_> {
         for (place, window) in windows.iter().enumerate() {
             let sheet = &self.sheets[window.take];
             let first_mix = place * self.per_window;
-            for &Voiced { instrument, note, .. } in sheet.notes.iter().filter(|voiced| window.has(voiced)) {
+            for &Voiced { stem, note, .. } in sheet.notes.iter().filter(|voiced| window.has(voiced)) {
                 let moved = Note {
                     mix: first_mix as u32,
                     onset: note.onset - window.begin,
@@ -235,8 +266,8 @@ impl Batches<'_> {
                     ..note
                 };
                 notes.push(moved);
-                if self.per_window > 1 {
-                    notes.push(Note { mix: (first_mix + 1 + instrument as usize) as u32, ..moved });
+                if let Some(stem) = stem {
+                    notes.push(Note { mix: (first_mix + 1 + stem) as u32, ..moved });
                 }
             }
             for _ in 0..self.per_window {
@@ -276,12 +307,16 @@ impl Sheet {
         let Take { score, length, max_voices, .. } = take;
         check_rate(sample_rate)?;
         score.check()?;
+        if let Some(parts) = take.parts.filter(|parts| parts.n_notes() != score.notes.len()) {
+            let message = format!("parts of {} notes do not fit a score of {}", parts.n_notes(), score.notes.len());
+            return Err(Error::invalid(message).with_hint("make them of the same score or file"));
+        }
         if !score.bends.is_empty() {
             return Err(refused("bends"));
         }
         let voiced = |(index, note): (usize, &super::score::Note)| {
             let voiced = note.placed(sample_rate).voiced(index as u64, sample_rate);
-            Voiced { instrument: note.instrument, note: voiced, end: voiced.end() }
+            Voiced { stem: take.stem(index, note.instrument), note: voiced, end: voiced.end() }
         };
         let notes: Vec<Voiced> = score.notes.iter().enumerate().map(voiced).collect();
         let end = notes.iter().map(|voiced| voiced.end).max().unwrap_or(0);
@@ -290,8 +325,7 @@ impl Sheet {
             Length::Whole => end,
             Length::Samples(n) => end.min(n.saturating_add(u64::from(sample_rate))),
         };
-        let n_bytes =
-            (n_mixes(take.buses) as u64).saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
+        let n_bytes = (take.n_mixes() as u64).saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
         if n_bytes > MAX_BYTES {
             return Err(refused(&format!(
                 "a recording of {} (at most {})",
@@ -328,14 +362,6 @@ impl Sheet {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::use_device(&["cpu", "auto"]))
-}
-
-/// Returns the number of mixes of a recording: that of all notes, and one for each instrument.
-fn n_mixes(buses: Buses) -> usize {
-    match buses {
-        Buses::Mix => 1,
-        Buses::Stems => 1 + Instrument::ALL.len(),
-    }
 }
 
 fn most_at_once(notes: &[Voiced]) -> usize {
@@ -377,7 +403,7 @@ mod tests {
     fn rates_and_lengths_of_any_size_are_measured_or_refused() {
         let score = Score::from_json(br#"{"tempo": 120, "notes": [{"instrument": "lead", "start": 0, "duration": 1, "key": 60, "velocity": 1}]}"#).unwrap();
         for length in [Length::Whole, Length::Samples(0), Length::Samples(1), Length::Samples(u64::MAX)] {
-            let take = Take { score: &score, length, buses: Buses::Mix, max_voices: 1 };
+            let take = Take { score: &score, length, buses: Buses::Mix, parts: None, max_voices: 1 };
             for rate in [0, 1, 2, 17, 18, 7_999, 192_001, u32::MAX] {
                 let error = voice_seconds(take, rate).unwrap_err();
                 assert!(error.to_string().contains("8000 to 192000 is allowed"), "{error}");

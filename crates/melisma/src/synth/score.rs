@@ -113,11 +113,24 @@ impl Score {
     /// Puts notes, bends and controls in the order of their times. Simultaneous notes are ordered by instrument, channel and key, so
     /// that a piece has the same order, and sounds the same, wherever it was read from; other things keep their order.
     pub fn sort(&mut self) {
-        let rank = |note: &Note| (note.instrument as u8, note.channel, note.key);
-        self.notes.sort_by(|a, b| a.start.total_cmp(&b.start).then_with(|| rank(a).cmp(&rank(b))));
+        self.notes.sort_by(compare);
         self.bends.sort_by(|a, b| a.at.total_cmp(&b.at));
         self.controls.sort_by(|a, b| a.at.total_cmp(&b.at));
     }
+
+    /// Returns the place that [`Score::sort`] gives each note.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.notes.len() as u32).collect();
+        order.sort_by(|&a, &b| compare(&self.notes[a as usize], &self.notes[b as usize]));
+        let mut places = vec![0; order.len()];
+        (0..).zip(order).for_each(|(place, note)| places[note as usize] = place);
+        places
+    }
+}
+
+fn compare(a: &Note, b: &Note) -> std::cmp::Ordering {
+    let rank = |note: &Note| (note.instrument as u8, note.channel, note.key);
+    a.start.total_cmp(&b.start).then_with(|| rank(a).cmp(&rank(b)))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use melisma::audio::Meter;
 use melisma::synth::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
 use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Bus, BusConfig, Buses, Capture, Clips, Composer, Cost, Endless, Engine,
-    EngineConfig, Event, Instrument, Length, Level, Note, Parameter, Performance, Phrase, PhraseRenderer, STYLES,
-    Score, Sequence, Setup, Solo, SoundFont, Stream, Style, Take, balance, choose_device, compose, record,
+    EngineConfig, Event, Instrument, Length, Level, Note, Parameter, Parts, Performance, Phrase, PhraseRenderer,
+    STYLES, Score, Sequence, Setup, Solo, SoundFont, Stream, Style, Take, balance, choose_device, compose, record,
     synthetic_soundfont, voice_seconds, voices,
 };
 use melisma::{Budget, Device, Error};
@@ -141,6 +141,10 @@ fn scores_and_performances() {
         for _ in 0..3 {
             let _ = performance.next_block(None)?.map(|block| block.stem(Instrument::Lead)[0].len());
         }
+        let parts = Parts::by_instrument(&score(NOTE));
+        let _ = setup.bytes_with(&score(NOTE), &parts);
+        let mut apart = Performance::new(&score(NOTE), setup.with_buses(Buses::Mix))?.with_parts(&parts)?;
+        let _ = apart.next_block(None)?.map(|block| [0, 1, usize::MAX].map(|index| block.part(index)[0].len()));
         Ok::<_, Error>(())
     });
     each!(calls, "record", rate in RATES, length in lengths(), max_voices in COUNTS => {

@@ -37,6 +37,7 @@ mod snac_stream;
 mod synth_engine;
 mod synth_golden;
 mod synth_live;
+mod synth_part;
 mod synth_render;
 mod synth_soak;
 mod synth_stream;

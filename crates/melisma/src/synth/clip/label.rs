@@ -12,9 +12,20 @@ use crate::{Error, Remedy, Result};
 
 /// The key of the audio file's BLAKE3 hash.
 pub(super) const HASH: &str = "audio_blake3";
+/// The key of the SoundFont's, where one plays.
+pub(super) const FONT_HASH: &str = "soundfont_blake3";
 /// The settings of a clip; a setting that depends on another comes after it.
-const MADE_OF: [&str; 8] =
-    ["audio", "seed", "seconds", "sample_rate_hz", "sample_format", "loudness_target_lufs", "parameters", "score"];
+const MADE_OF: [&str; 9] = [
+    "audio",
+    "seed",
+    "seconds",
+    "sample_rate_hz",
+    "sample_format",
+    "loudness_target_lufs",
+    FONT_HASH,
+    "parameters",
+    "score",
+];
 /// The largest label; a score of a million notes has a label of about 150 MB.
 const MAX_BYTES: u64 = 1 << 28;
 

@@ -7,12 +7,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use melisma_kernels::lock::Mutex;
 
 use super::{Clip, Clips};
-use crate::Result;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::runtime::thread;
 use crate::synth::recording::record;
 use crate::synth::score::Score;
+use crate::{Error, Remedy, Result};
 
 /// Clips whose voices a GPU renders together, and the most that wait to be finished.
 const BATCH: u32 = 64;
@@ -73,6 +73,9 @@ impl Clips {
         (device, budget, threads): (&Device, &Budget, usize),
         tick: &(dyn Fn() -> Result<()> + Sync),
     ) -> Result<Total> {
+        if let (Some(_), Device::Cuda(_)) = (&self.soundfont, device) {
+            return Err(Error::unsupported("a SoundFont is played on the CPU").with_hint(Remedy::use_device(&["cpu"])));
+        }
         let (send, receive) = sync_channel(BATCH as usize);
         let (receive, state) = (Mutex::new(receive), Mutex::new(Ok(Total::default())));
         let has_failed = || state.lock().is_err();

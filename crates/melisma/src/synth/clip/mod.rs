@@ -20,6 +20,7 @@ use super::level::{Level, balance};
 use super::performance::{Performance, Setup};
 use super::recording::{Recording, Take};
 use super::score::Score;
+use super::soundfont::{Sequence, SoundFont};
 use crate::audio::wav::SampleFormat;
 use crate::audio::{Format, Layout, Meter, Writer};
 use crate::output::{self, Existing, OutputFile};
@@ -43,6 +44,8 @@ pub struct Clips {
     pub format: SampleFormat,
     /// The loudness in LUFS, or `None` to leave the level as it is.
     pub loudness: Option<f64>,
+    /// What plays instead of Melisma's instruments, on the CPU.
+    pub soundfont: Option<SoundFont>,
     /// Where the files go.
     pub folder: PathBuf,
     /// Whether existing clips may be replaced.
@@ -78,6 +81,7 @@ impl Clips {
             sample_rate: 48_000,
             format: SampleFormat::default(),
             loudness: None,
+            soundfont: None,
             folder: folder.into(),
             existing: Existing::Refuse,
         }
@@ -92,6 +96,8 @@ impl Clips {
         pub fn with_format(format: SampleFormat);
         /// Sets the loudness in LUFS.
         pub fn with_loudness(loudness: impl Into<Option<f64>>);
+        /// Sets what plays instead of Melisma's instruments, on the CPU.
+        pub fn with_soundfont(soundfont: impl Into<Option<SoundFont>>);
         /// Sets whether existing clips may be replaced.
         pub fn with_existing(existing: Existing);
     }
@@ -129,11 +135,15 @@ impl Clips {
         let notes =
             serde_json::from_str::<Value>(&score.to_json()).map_err(|error| Error::invalid(error.to_string()))?;
         let audio = self.audio(clip);
-        Ok(json!({
+        let mut label = json!({
             "audio": audio.file_name().unwrap_or_default().to_string_lossy(), "seed": seed, "seconds": self.seconds,
             "sample_rate_hz": self.sample_rate, "sample_format": self.format.name(),
             "loudness_target_lufs": self.loudness, "parameters": style, "score": notes,
-        }))
+        });
+        if let Some(font) = &self.soundfont {
+            label[label::FONT_HASH] = font.hash().into();
+        }
+        Ok(label)
     }
 
     /// Returns whether an earlier run made the clip, according to its label and the hash in it. A
@@ -170,9 +180,12 @@ impl Clips {
 
     /// Plays a clip into a file that has no name yet.
     fn render(&self, clip: &Clip, path: &Path) -> Result<(Rendered, OutputFile)> {
-        let play = |setup| match &clip.recording {
-            Some(recording) => Performance::recorded(&clip.score, setup, Arc::clone(recording)),
-            None => Performance::new(&clip.score, setup),
+        let with_font = |font| Ok::<_, Error>((Sequence::from_score(&clip.score)?, font));
+        let sampled = self.soundfont.as_ref().map(with_font).transpose()?;
+        let play = |setup| match (&sampled, &clip.recording) {
+            (Some((sequence, font)), _) => Performance::sampled(sequence, font, setup),
+            (None, Some(recording)) => Performance::recorded(&clip.score, setup, Arc::clone(recording)),
+            (None, None) => Performance::new(&clip.score, setup),
         };
         let level = match self.loudness {
             None => Level::UNCHANGED,

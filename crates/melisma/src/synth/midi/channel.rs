@@ -9,7 +9,7 @@ pub(in crate::synth) fn channel_messages(bytes: &[u8]) -> Result<Vec<(f64, Chann
     let file = parse(bytes)?;
     let mut clock = Clock::new(file.division);
     let mut found = Vec::new();
-    for Timed { tick, message } in file.messages {
+    for Timed { tick, message, .. } in file.messages {
         let seconds = clock.seconds(tick);
         match message {
             Message::Channel(message) => found.push((seconds, message)),

@@ -15,10 +15,12 @@ mod clock;
 mod parse;
 mod program;
 mod read;
+mod strike;
 mod write;
 
 pub(super) use channel::channel_messages;
 pub(super) use parse::ChannelMessage;
+pub(super) use strike::{Strikes, strikes};
 
 /// Ticks of a beat in composed pieces, and at most in files that are written.
 pub(super) const DIVISION: u16 = 9600;

@@ -53,12 +53,18 @@ pub(super) enum Message {
 pub(super) struct Timed {
     pub(super) tick: u64,
     pub(super) message: Message,
+    /// Counted from 1.
+    pub(super) track: u16,
 }
 
 /// All messages of all tracks, by their ticks; simultaneous ones stay in the order of the tracks.
 pub(super) struct File {
     pub(super) division: Division,
     pub(super) messages: Vec<Timed>,
+    /// The name of each track, or empty.
+    pub(super) names: Vec<String>,
+    /// Whether it has format 0, one track for all channels.
+    pub(super) is_single: bool,
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<File> {
@@ -67,8 +73,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File> {
             .with_hint("cut it into parts"));
     }
     let mut reader = Reader { bytes, at: 0 };
-    let (n_tracks, division) = header(&mut reader)?;
-    let mut messages = Vec::new();
+    let (n_tracks, division, is_single) = header(&mut reader)?;
+    let (mut messages, mut names) = (Vec::new(), Vec::new());
     let mut found = 0;
     while found < n_tracks {
         if reader.rest().is_empty() {
@@ -80,14 +86,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File> {
         if name == *b"MTrk" {
             found += 1;
             let place = body.at;
-            track(body, &mut messages).map_err(|error| error.at(format!("track {found} at byte {place}")))?;
+            let read = track(body, found, &mut messages);
+            names.push(read.map_err(|error| error.at(format!("track {found} at byte {place}")))?);
         }
     }
     messages.sort_by_key(|timed: &Timed| timed.tick);
-    Ok(File { division, messages })
+    Ok(File { division, messages, names, is_single })
 }
 
-fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
+fn header(reader: &mut Reader<'_>) -> Result<(u16, Division, bool)> {
     if reader.rest().starts_with(b"RIFF") && reader.rest().get(8..12) == Some(b"RMID") {
         unwrap_riff(reader)?;
     }
@@ -110,7 +117,7 @@ fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
         },
         _ => return Err(damaged(12, "a beat has 0 ticks".to_owned())),
     };
-    Ok((n_tracks, division))
+    Ok((n_tracks, division, format == 0))
 }
 
 /// Skips to the MIDI file inside RIFF, the content of the chunk `data`. Other chunks, such as `LIST` or `DISP`, may come
@@ -128,18 +135,19 @@ fn unwrap_riff(reader: &mut Reader<'_>) -> Result<()> {
     }
 }
 
-fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {
-    let mut tick = 0u64;
+/// Reads a track, the messages behind those of others, and returns its name.
+fn track(mut reader: Reader<'_>, track: u16, messages: &mut Vec<Timed>) -> Result<String> {
+    let (mut tick, mut name) = (0u64, String::new());
     let mut running = None;
     while !reader.rest().is_empty() {
         tick += u64::from(reader.number()?);
         let at = reader.at;
         let first = reader.byte()?;
         let message = match first {
-            0xff => match meta(&mut reader)? {
+            0xff => match meta(&mut reader, &mut name)? {
                 Some(Message::End) => {
-                    messages.push(Timed { tick, message: Message::End });
-                    return Ok(());
+                    messages.push(Timed { tick, message: Message::End, track });
+                    return Ok(name);
                 }
                 message => message,
             },
@@ -163,12 +171,12 @@ fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {
             if messages.len() == MAX_MESSAGES {
                 return Err(Error::unsupported(format!("byte {at}: more than {MAX_MESSAGES} messages")));
             }
-            messages.push(Timed { tick, message });
+            messages.push(Timed { tick, message, track });
         }
     }
     // A track without an end event is accepted.
-    messages.push(Timed { tick, message: Message::End });
-    Ok(())
+    messages.push(Timed { tick, message: Message::End, track });
+    Ok(name)
 }
 
 fn channel(reader: &mut Reader<'_>, status: u8, first: Option<u8>) -> Result<Option<Message>> {
@@ -190,13 +198,17 @@ fn channel(reader: &mut Reader<'_>, status: u8, first: Option<u8>) -> Result<Opt
     Ok(message.map(Message::Channel))
 }
 
-fn meta(reader: &mut Reader<'_>) -> Result<Option<Message>> {
+fn meta(reader: &mut Reader<'_>, name: &mut String) -> Result<Option<Message>> {
     let kind = reader.byte()?;
     let len = reader.number()?;
     let at = reader.at;
     let body = reader.take(len as usize)?;
     Ok(match (kind, body) {
         (0x2f, _) => Some(Message::End),
+        (0x03, text) if name.is_empty() => {
+            *name = text_of(text);
+            None
+        }
         (0x51, &[a, b, c]) => match u32::from_be_bytes([0, a, b, c]) {
             0 => {
                 return Err(damaged(at, "the tempo is 0 microseconds a beat".to_owned()));
@@ -215,6 +227,11 @@ fn meta(reader: &mut Reader<'_>) -> Result<Option<Message>> {
         }
         _ => None,
     })
+}
+
+/// Returns a text in UTF-8, or in Latin-1, which older programs write.
+fn text_of(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(|&byte| char::from(byte)).collect(), str::to_owned)
 }
 
 /// A part of the file; `at` counts from the file's beginning.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
-use super::parse::{ChannelMessage, Message, Timed, parse};
+use super::parse::{ChannelMessage, File, Message, Timed, parse};
 use super::program::instrument;
 use crate::synth::score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, Score};
 use crate::{Error, Result};
@@ -21,21 +21,7 @@ impl Score {
     /// It is not a MIDI file of format 0 or 1, is truncated or contradicts itself, lasts for more than a day, or has more
     /// than a million notes. Messages name the byte.
     pub fn from_midi(bytes: &[u8]) -> Result<Self> {
-        let file = parse(bytes)?;
-        let mut clock = Clock::new(file.division);
-        let mut player = Player::default();
-        for &Timed { tick, message } in &file.messages {
-            let seconds = clock.seconds(tick);
-            if seconds > MAX_SECONDS {
-                return Err(Error::unsupported(format!("tick {tick} lies at {seconds:.0} s; at most {MAX_SECONDS} s"))
-                    .with_hint("check the tempo and the times of the file, or cut it into parts"));
-            }
-            if let Message::Tempo(tempo) = message {
-                clock.set_tempo(tempo);
-            }
-            player.take(seconds, message)?;
-        }
-        Ok(player.finish())
+        Ok(Player::play(&parse(bytes)?)?.finish())
     }
 }
 
@@ -83,7 +69,7 @@ struct Key {
     held: Vec<usize>,
 }
 
-struct Player {
+pub(super) struct Player {
     score: Score,
     channels: [Channel; 16],
     /// By `128 channel + key`.
@@ -101,6 +87,29 @@ impl Default for Player {
 }
 
 impl Player {
+    /// Takes all messages of a file.
+    pub(super) fn play(file: &File) -> Result<Self> {
+        let mut clock = Clock::new(file.division);
+        let mut player = Self::default();
+        for &Timed { tick, message, .. } in &file.messages {
+            let seconds = clock.seconds(tick);
+            if seconds > MAX_SECONDS {
+                return Err(Error::unsupported(format!("tick {tick} lies at {seconds:.0} s; at most {MAX_SECONDS} s"))
+                    .with_hint("check the tempo and the times of the file, or cut it into parts"));
+            }
+            if let Message::Tempo(tempo) = message {
+                clock.set_tempo(tempo);
+            }
+            player.take(seconds, message)?;
+        }
+        Ok(player)
+    }
+
+    /// Returns the place in the score of the note that each strike begins.
+    pub(super) fn places(&self) -> Vec<u32> {
+        self.score.places()
+    }
+
     fn take(&mut self, now: f64, message: Message) -> Result<()> {
         self.now = now;
         match message {

@@ -38,6 +38,8 @@ const HINT: &str = "the file is damaged or not a SoundFont 2: make or fetch it a
 #[derive(Debug, Clone)]
 pub struct SoundFont {
     font: Arc<rustysynth::SoundFont>,
+    /// The BLAKE3 hash of the file.
+    hash: blake3::Hash,
 }
 
 impl SoundFont {
@@ -74,7 +76,12 @@ impl SoundFont {
             let message = format!("SoundFont: a preset of {presets} regions, an instrument of {instruments}");
             return Err(Error::unsupported(message).with_hint("use a simpler SoundFont"));
         }
-        Ok(Self { font: Arc::new(font) })
+        Ok(Self { font: Arc::new(font), hash: blake3::hash(bytes) })
+    }
+
+    /// Returns the BLAKE3 hash of the file, which names it wherever it lies.
+    pub(super) fn hash(&self) -> String {
+        self.hash.to_hex().to_string()
     }
 
     /// Returns about how many bytes of memory reading a file of `len` bytes takes, at most.

@@ -2,8 +2,11 @@
 
 use rustysynth::{Synthesizer, SynthesizerSettings};
 
+use std::sync::Arc;
+
 use super::{Sequence, SoundFont, guarded};
 use crate::synth::midi::ChannelMessage;
+use crate::synth::part::Parts;
 use crate::{Error, Result};
 
 /// Samples after which messages take effect.
@@ -22,7 +25,13 @@ const ALL_NOTES_OFF: u8 = 123;
 /// Plays messages at their samples; the bits do not depend on the blocks that are asked for.
 pub(in crate::synth) struct Player {
     synthesizer: Synthesizer,
-    messages: Vec<(u64, ChannelMessage)>,
+    font: SoundFont,
+    messages: Arc<[(u64, ChannelMessage)]>,
+    /// The note of each strike.
+    strikes: Arc<[u32]>,
+    /// The only part whose strikes are heard.
+    only: Option<(Parts, usize)>,
+    n_struck: usize,
     next: usize,
     position: u64,
     /// Samples of silence up to now.
@@ -40,6 +49,29 @@ impl std::fmt::Debug for Player {
 
 impl Player {
     pub(in crate::synth) fn new(sequence: &Sequence, font: &SoundFont, sample_rate: u32) -> Result<Self> {
+        let mut messages = sequence.at_rate(sample_rate);
+        let end = messages.last().map_or(0, |(at, _)| *at);
+        // A file may leave keys or pedals down.
+        for channel in 0..16 {
+            for (number, value) in [(PEDAL, 0), (ALL_NOTES_OFF, 0)] {
+                messages.push((end, ChannelMessage::Controller { channel, number, value }));
+            }
+        }
+        Self::with(messages.into(), sequence.strikes(), (font, sample_rate))
+    }
+
+    /// Creates a player of one part alone, from the beginning on. It gets all other messages as well.
+    pub(in crate::synth) fn part(&self, parts: &Parts, part: usize) -> Result<Self> {
+        let (messages, strikes) = (Arc::clone(&self.messages), Arc::clone(&self.strikes));
+        let player = Self::with(messages, strikes, (&self.font, self.sample_rate))?;
+        Ok(Self { only: Some((parts.clone(), part)), ..player })
+    }
+
+    fn with(
+        messages: Arc<[(u64, ChannelMessage)]>,
+        strikes: Arc<[u32]>,
+        (font, sample_rate): (&SoundFont, u32),
+    ) -> Result<Self> {
         if !RATES.contains(&sample_rate) {
             let message = format!("a SoundFont is played at 16000 to 192000 Hz, not at {sample_rate}");
             return Err(Error::unsupported(message).with_hint("use a higher sample rate"));
@@ -52,15 +84,24 @@ impl Player {
             let made = Synthesizer::new(&font.font, &settings);
             made.map_err(|error| Error::invalid(format!("SoundFont: {error}")))
         })?;
-        let mut messages = sequence.at_rate(sample_rate);
-        let end = messages.last().map_or(0, |(at, _)| *at);
-        // A file may leave keys or pedals down.
-        for channel in 0..16 {
-            for (number, value) in [(PEDAL, 0), (ALL_NOTES_OFF, 0)] {
-                messages.push((end, ChannelMessage::Controller { channel, number, value }));
-            }
-        }
-        Ok(Self { synthesizer, messages, next: 0, position: 0, n_quiet: 0, sample_rate, down: [0; 16] })
+        Ok(Self {
+            synthesizer,
+            font: font.clone(),
+            messages,
+            strikes,
+            only: None,
+            n_struck: 0,
+            next: 0,
+            position: 0,
+            n_quiet: 0,
+            sample_rate,
+            down: [0; 16],
+        })
+    }
+
+    /// Returns the number of notes.
+    pub(in crate::synth) fn n_strikes(&self) -> usize {
+        self.strikes.len()
     }
 
     pub(in crate::synth) fn position(&self) -> u64 {
@@ -121,7 +162,18 @@ impl Player {
         Ok(())
     }
 
+    /// Returns whether a message is for this player: all but the strikes of other parts.
+    fn is_heard(&mut self, message: ChannelMessage) -> bool {
+        let ChannelMessage::Strike { .. } = message else { return true };
+        let note = self.strikes.get(self.n_struck).map_or(usize::MAX, |note| *note as usize);
+        self.n_struck += 1;
+        self.only.as_ref().is_none_or(|(parts, part)| parts.has(*part, note))
+    }
+
     fn send(&mut self, message: ChannelMessage) {
+        if !self.is_heard(message) {
+            return;
+        }
         let (channel, command, a, b) = match message {
             ChannelMessage::Strike { channel, key, velocity } => {
                 self.down[usize::from(channel & 15)] |= 1 << (key & 127);

@@ -1,7 +1,9 @@
 //! MIDI messages at seconds, as a SoundFont needs them.
 
+use std::sync::Arc;
+
 use crate::Result;
-use crate::synth::midi::{ChannelMessage, channel_messages};
+use crate::synth::midi::{ChannelMessage, channel_messages, strikes};
 use crate::synth::score::Score;
 
 /// A MIDI piece with its programs, banks and controllers.
@@ -9,6 +11,8 @@ use crate::synth::score::Score;
 pub struct Sequence {
     score: Score,
     messages: Vec<(f64, ChannelMessage)>,
+    /// The note of each strike, by its place in the score.
+    strikes: Arc<[u32]>,
 }
 
 impl Sequence {
@@ -17,7 +21,8 @@ impl Sequence {
     /// # Errors
     /// Those of [`Score::from_midi`].
     pub fn from_midi(bytes: &[u8]) -> Result<Self> {
-        Ok(Self { score: Score::from_midi(bytes)?, messages: channel_messages(bytes)? })
+        let (score, messages) = (Score::from_midi(bytes)?, channel_messages(bytes)?);
+        Ok(Self { score, messages, strikes: strikes(bytes)?.notes.into() })
     }
 
     /// Returns a score as the MIDI file that [`Score::to_midi`] writes.
@@ -36,7 +41,12 @@ impl Sequence {
     /// Returns about how many bytes of memory it holds.
     pub fn bytes(&self) -> u64 {
         // A player has the messages once more.
-        self.score.bytes() + 2 * (self.messages.len() * size_of::<(f64, ChannelMessage)>()) as u64
+        let messages = 2 * self.messages.len() * size_of::<(f64, ChannelMessage)>();
+        self.score.bytes() + (messages + size_of_val(&*self.strikes)) as u64
+    }
+
+    pub(super) fn strikes(&self) -> Arc<[u32]> {
+        Arc::clone(&self.strikes)
     }
 
     /// Returns the messages at the nearest samples.
