@@ -47,6 +47,7 @@ RARE = {
 BOUNDS = {
     ("synth.render", "seconds"): (0.2, 86_400),
     ("synth.render_all", "seconds"): (0.2, 86_400),
+    ("synth.stems", "seconds"): (0.2, 86_400),
     ("synth.voices", "seconds"): (0.2, 86_400),
     ("synth.synthesize_batch", "seconds"): (0.2, 86_400),
     ("synth.compose", "seconds"): (20, 86_400),
@@ -515,6 +516,10 @@ class World:
             "synth.render_all": lambda: Recipe(
                 synth.render_all, scores=[score(), "preset:focus"], seconds=0.05, seed=1, rate=16_000, loudness=-18.0,
                 device="auto", out=matrix(2, 2, 800), soundfont=path("tiny.sf2"),
+            ),
+            "synth.stems": lambda: Recipe(
+                synth.stems, score=score(), by="track", seconds=0.05, seed=1, rate=16_000, loudness=-18.0, device="auto",
+                soundfont=path("tiny.sf2"),
             ),
             "synth.synthesize_batch": lambda: Recipe(synth.synthesize_batch, **notes(), out=None),
             "synth.voices": lambda: Recipe(synth.voices, **notes(), out=matrix(2, 800)),

@@ -118,6 +118,29 @@ class Scores(unittest.TestCase):
             with self.assertRaises(OSError):
                 synth.render(soundfont.midi(), soundfont=os.path.join(folder, "none.sf2"))
 
+    def test_stems_add_up_to_the_mix(self):
+        notes = [note(instrument=name, start=0.1 * place) for place, name in enumerate(["lead", "bass", "pad"])]
+        midi = synth.Score(notes=notes).to_midi()
+        manner = {"seconds": 1, "rate": 16_000, "loudness": -40.0}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tiny.sf2")
+            with open(path, "wb") as file:
+                file.write(soundfont.font())
+            for extra in [{}, {"soundfont": path}]:
+                whole = synth.render(midi, **manner, **extra)
+                for by, names in [("instrument", ["pad", "lead", "bass"]), ("track", ["02-lead", "03-bass", "04-pad"])]:
+                    mix, stems = synth.stems(midi, by=by, **manner, **extra)
+                    self.assertEqual(list(stems), names)
+                    numpy.testing.assert_array_equal(mix, whole)
+                    # Nothing is loud enough for the limiter.
+                    numpy.testing.assert_allclose(sum(stems.values()), mix, atol=1e-6)
+                    self.assertTrue(all(numpy.abs(stem).max() > 1e-4 for stem in stems.values()))
+        _, stems = synth.stems("preset:focus", by="track", **manner)
+        self.assertIn("pad", stems)
+        self.assertEqual(synth.stems(synth.Score(), **manner)[1], {})
+        with self.assertRaisesRegex(ValueError, "by is `voice`"):
+            synth.stems(midi, by="voice", **manner)
+
     def test_what_is_refused(self):
         for text, work in {
             "unknown preset `loud`": lambda: synth.render("preset:loud"),

@@ -1,3 +1,4 @@
+# 419 lines because every function names a piece, its length and its sound in the same way.
 """Scores and generated music to audio.
 
 A score is a `Score`, a dict of the same fields (the JSON of `melisma synth`), or `"preset:NAME"`.
@@ -23,7 +24,7 @@ True
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, TypeAlias, overload
+from typing import Any, Literal, Self, TypeAlias, overload
 
 from . import _melisma
 from ._array import ArrayLike, Floats, OutT, number, rate as checked_rate, target, value_error, word
@@ -34,7 +35,7 @@ from ._voices import RATES, seconds_of, voices
 
 __all__ = [
     "Bend", "Control", "Note", "Score", "Stream", "changes", "compose", "preset_yaml", "presets", "render", "render_all",
-    "render_all_async", "render_async", "synthesize_batch", "voices", "voices_async",
+    "render_all_async", "render_async", "stems", "stems_async", "synthesize_batch", "voices", "voices_async",
 ]
 
 
@@ -263,6 +264,42 @@ def render(
     return result[0] if out is None else out
 
 
+def stems(
+    score: Playable,
+    *,
+    by: Literal["instrument", "track"] = "instrument",
+    seconds: float | None = None,
+    seed: int = 0,
+    rate: int = 48000,
+    loudness: float | None = -18.0,
+    device: str = "cpu",
+    soundfont: StrPath | None = None,
+    **changes: Change,
+) -> tuple[Floats, dict[str, Floats]]:
+    """Renders a score, and each of its instruments or tracks apart, with its effects, before the limiter.
+
+    The stems add up to what enters the limiter of the mix, whose samples are those of `render`.
+
+    Args:
+        score: As for `render`.
+        by: What has a stem of its own. Tracks are those of a MIDI file, given as bytes, or the channels of one of
+            format 0; anything else has a track for each instrument.
+        seconds: As for `render`.
+        seed: As for `render`.
+        rate: As for `render`.
+        loudness: As for `render`, of the mix.
+        device: As for `render`.
+        soundfont: As for `render`. Instruments are then those that Melisma would play the notes with.
+        changes: As for `render`.
+
+    Returns:
+        The mix, float32 [2, samples], and the same of each stem by its name, which is fit for a file.
+    """
+    order = _order([_length(score, seconds)], checked_rate(rate, "rate", RATES), (loudness, device, soundfont))
+    mix, named = _melisma._stems(_piece(score, seconds, seed, changes), order, word(by, "by"))
+    return mix, dict(named)
+
+
 _PRESET_SECONDS = 60.0
 
 
@@ -351,6 +388,7 @@ def render_all(
 
 render_async = twin(render)
 render_all_async = twin(render_all)
+stems_async = twin(stems)
 voices_async = twin(voices)
 synthesize_batch = voices
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use melisma::Existing;
 use melisma::audio::wav::SampleFormat;
-use melisma::synth::{Clips, Style, seed};
+use melisma::synth::{Clips, SoundFont, Style, seed};
 use melisma::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,6 +24,7 @@ pub struct Settings {
     rate: u32,
     loudness: Option<f64>,
     sample_format: String,
+    soundfont: Option<PathBuf>,
 }
 
 impl Settings {
@@ -35,6 +36,7 @@ impl Settings {
             .with_sample_rate(self.rate)
             .with_format(SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?)
             .with_loudness(self.loudness)
+            .with_soundfont(self.soundfont.as_ref().map(SoundFont::open).transpose()?)
             .with_existing(existing))
     }
 }
@@ -53,7 +55,7 @@ pub fn make_clips<'py>(
     let exec =
         ExecContext::open(py, ExecOptions { device: device.as_deref(), threads: Some(threads), memory_limit: None })?;
     let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
-    let clips = settings.clips(folder, existing).map_err(raise)?;
+    let clips = py.detach(|| settings.clips(folder, existing)).map_err(raise)?;
     let part = Clips::shard(settings.count, shard);
     let work = |stop: &Stop| {
         let tick = || stop.check();

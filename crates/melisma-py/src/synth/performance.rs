@@ -9,8 +9,8 @@ use melisma::lock::Mutex;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::{memory, thread};
 use melisma::synth::{
-    self, BusConfig, Length, MAX_SECONDS, Performance, Recording, Score, Sequence, Setup, SoundFont, balance,
-    choose_device,
+    self, Block, BusConfig, Length, MAX_SECONDS, Parts, Performance, Recording, Score, Sequence, Setup, SoundFont,
+    balance, choose_device,
 };
 use melisma::{Budget, Error, ErrorKind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -61,17 +61,7 @@ pub fn render<'py>(
     let arrays: Vec<Option<Samples<'py>>> = setups.iter().enumerate().map(sized).collect::<PyResult<_>>()?;
     let mut held: Vec<_> =
         arrays.iter().map(|array| array.as_ref().map(out::writable).transpose()).collect::<PyResult<_>>()?;
-    let font = args.soundfont.as_ref().map(|path| py.detach(|| SoundFont::open(path))).transpose().map_err(raise)?;
-    let sampled = |score: &Bound<'py, PyScore>| -> Result<Option<Sampled>> {
-        let Some(font) = &font else { return Ok(None) };
-        let score = score.get();
-        let sequence = match &score.midi {
-            Some(file) => py.detach(|| Sequence::from_midi(file))?,
-            None => py.detach(|| Sequence::from_score(&score.score))?,
-        };
-        Ok(Some(Sampled { sequence, font: font.clone() }))
-    };
-    let sampled: Vec<Option<Sampled>> = scores.iter().map(sampled).collect::<Result<_>>().map_err(raise)?;
+    let sampled = args.sampled(py, &scores).map_err(raise)?;
     let mut parts = Vec::new();
     for (((score, setup), held), sampled) in scores.iter().zip(setups).zip(&mut held).zip(&sampled) {
         let sink = match held {
@@ -82,12 +72,53 @@ pub fn render<'py>(
                 Sink::Sized([left, right])
             }
         };
-        parts.push(Part { score: &score.get().score, sampled: sampled.as_ref(), setup, sink });
+        parts.push(Part { score: &score.get().score, sampled: sampled.as_ref(), setup, stems: None, sink });
     }
     play_all(py, &args, exec, &mut parts)?;
     let ends: Vec<Option<Samples<'py>>> = parts.into_iter().map(|part| part.sink.end(py)).collect::<PyResult<_>>()?;
     drop(held);
     Ok(arrays.into_iter().zip(ends).filter_map(|(sized, grown)| sized.or(grown)).collect())
+}
+
+/// Renders the samples [2, samples] of a score, and of each of its instruments or tracks by name.
+#[pyfunction(name = "_stems")]
+pub fn stems<'py>(
+    py: Python<'py>,
+    score: Bound<'py, PyScore>,
+    args: RenderArgs,
+    by: &str,
+) -> PyResult<(Samples<'py>, Vec<(String, Samples<'py>)>)> {
+    let exec = exec_context::shared(py, Some("cpu"))?;
+    let exec = exec.get()?;
+    let setup = args.setup(args.seconds.first().copied().flatten()).map_err(raise)?;
+    let sampled = args.sampled(py, std::slice::from_ref(&score)).map_err(raise)?.pop().flatten();
+    let PyScore { score, midi } = score.get();
+    let group = || match (by, midi) {
+        ("track", Some(file)) => Parts::by_track(file),
+        // A SoundFont plays the notes of its sequence.
+        ("instrument" | "track", _) => {
+            Ok(Parts::by_instrument(sampled.as_ref().map_or(score, |sampled| sampled.sequence.score())))
+        }
+        _ => Err(Error::invalid(format!("by is `{by}`")).with_hint("use \"instrument\" or \"track\"")),
+    };
+    let stems = py.detach(group).map_err(raise)?;
+    let sounds = py.detach(|| {
+        let mut watch = Watch::new();
+        let (sampled, sink) = (sampled.as_ref(), Sink::Growing([Vec::new(), Vec::new()]));
+        let part = Part { score, sampled, setup, stems: Some(&stems), sink };
+        let played = args.record(std::slice::from_ref(&part), exec).and_then(|mut recordings| {
+            let (queue, recording) = (Some(exec.context.queue()), recordings.pop().map(Arc::new));
+            let budget = exec.context.budget();
+            Player { score, sampled, budget, queue, recording, go_on: &mut || watch.ask() }.play_apart(&args, &part)
+        });
+        watch.settle(played)
+    })?;
+    let mut arrays = Vec::new();
+    for sound in sounds {
+        arrays.extend(Sink::Growing(sound).end(py)?);
+    }
+    let mix = arrays.remove(0);
+    Ok((mix, stems.names().iter().cloned().zip(arrays).collect()))
 }
 
 type Samples<'py> = Bound<'py, PyArray2<f32>>;
@@ -103,6 +134,8 @@ struct Part<'a> {
     score: &'a Score,
     sampled: Option<&'a Sampled>,
     setup: Setup,
+    /// What is heard apart.
+    stems: Option<&'a Parts>,
     sink: Sink<'a>,
 }
 
@@ -190,6 +223,21 @@ impl RenderArgs {
         Ok(Setup::new(BusConfig::new(self.rate)).with_length(length))
     }
 
+    /// Opens the SoundFont, and what it plays of each score.
+    fn sampled(&self, py: Python<'_>, scores: &[Bound<'_, PyScore>]) -> Result<Vec<Option<Sampled>>> {
+        let font = self.soundfont.as_ref().map(|path| py.detach(|| SoundFont::open(path))).transpose()?;
+        let sampled = |score: &Bound<'_, PyScore>| -> Result<Option<Sampled>> {
+            let Some(font) = &font else { return Ok(None) };
+            let score = score.get();
+            let sequence = match &score.midi {
+                Some(file) => py.detach(|| Sequence::from_midi(file))?,
+                None => py.detach(|| Sequence::from_score(&score.score))?,
+            };
+            Ok(Some(Sampled { sequence, font: font.clone() }))
+        };
+        scores.iter().map(sampled).collect()
+    }
+
     /// Renders the voices of all scores, if a GPU renders them; else nothing.
     fn record(&self, parts: &[Part<'_>], exec: &ExecContext) -> Result<Vec<Recording>> {
         let request: DeviceRequest = self.device.parse()?;
@@ -203,7 +251,7 @@ impl RenderArgs {
         if request == DeviceRequest::Cpu {
             return Ok(Vec::new());
         }
-        let takes: Vec<_> = parts.iter().map(|part| part.setup.take(part.score)).collect();
+        let takes: Vec<_> = parts.iter().map(|part| part.setup.take(part.score).with_parts(part.stems)).collect();
         // If the level is measured first, the CPU plays twice.
         let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
         let seconds = takes.iter().map(|take| synth::voice_seconds(*take, self.rate)).sum::<Result<f64>>();
@@ -240,15 +288,29 @@ impl Player<'_> {
             };
         }
         let gain = self.level(*setup, args.loudness)?;
-        self.play(setup.with_bus(setup.bus.with_level(gain)), &mut |now| sink.take(now))
+        self.play(setup.with_bus(setup.bus.with_level(gain)), None, &mut |block| sink.take([block.left, block.right]))
+    }
+
+    /// Returns the mix and then each stem.
+    fn play_apart(mut self, args: &RenderArgs, part: &Part<'_>) -> Result<Vec<[Vec<f32>; 2]>> {
+        let setup = part.setup;
+        let gain = self.level(setup, args.loudness)?;
+        let n_stems = part.stems.map_or(0, |stems| stems.names().len());
+        let mut sounds = vec![[Vec::new(), Vec::new()]; 1 + n_stems];
+        self.play(setup.with_bus(setup.bus.with_level(gain)), part.stems, &mut |block| {
+            let now = std::iter::once([block.left, block.right]).chain((0..n_stems).map(|index| block.part(index)));
+            let mut sides = sounds.iter_mut().flatten().zip(now.flatten());
+            sides.try_for_each(|(side, now)| extend(side, now))
+        })?;
+        Ok(sounds)
     }
 
     fn level(&mut self, setup: Setup, loudness: Option<f64>) -> Result<f32> {
         let Some(target) = loudness else { return Ok(1.0) };
         let level = balance(setup, target, |setup| {
             let mut meter = Meter::new(setup.bus.sample_rate);
-            self.play(setup, &mut |[left, right]| {
-                meter.push(left, right);
+            self.play(setup, None, &mut |block| {
+                meter.push(block.left, block.right);
                 Ok(())
             })?;
             Ok(meter)
@@ -256,7 +318,12 @@ impl Player<'_> {
         Ok(level.gain)
     }
 
-    fn play(&mut self, setup: Setup, take: &mut dyn FnMut([&[f32]; 2]) -> Result<()>) -> Result<()> {
+    fn play(
+        &mut self,
+        setup: Setup,
+        stems: Option<&Parts>,
+        take: &mut dyn FnMut(&Block<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut performance = match (self.sampled, &self.recording) {
             (Some(sampled), Some(recording)) => {
                 Performance::recorded(sampled.sequence.score(), setup, Arc::clone(recording))?
@@ -265,8 +332,11 @@ impl Player<'_> {
             (None, Some(recording)) => Performance::recorded(self.score, setup, Arc::clone(recording))?,
             (None, None) => Performance::new(self.score, setup)?,
         };
+        if let Some(stems) = stems {
+            performance = performance.with_parts(stems)?;
+        }
         while let Some(block) = performance.next_block(self.queue)? {
-            take([block.left, block.right])?;
+            take(&block)?;
             (self.go_on)()?;
         }
         Ok(())

@@ -15,6 +15,8 @@ from ._folder import Folder, Plan, remove, stamp, stem
 
 #: Clips of a shard where the caller does not say how many shards there are.
 CLIPS_PER_SHARD = 256
+#: What a job without a SoundFont does not name.
+NONE = {"soundfont": None}
 #: Seconds of the clip that checks the settings, and of the longest one.
 TRIAL_S, LONGEST_S = 0.02, 86_400
 
@@ -30,7 +32,8 @@ class Clips:
 
     def needs(self) -> Needs:
         """Returns the needs: room beside the folder of clips."""
-        return Needs(self._version, (), (os.path.dirname(self.output),))
+        font = self.settings.get("soundfont")
+        return Needs(self._version, () if font is None else (font,), (os.path.dirname(self.output),))
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
         """Decides the ranges once. Ranges with a clip that changed since it was made are made again."""
@@ -74,7 +77,7 @@ class Clips:
         assert job is not None
         # A range with a row has clips of this job; some were damaged since.
         overwrite = self.overwrite or self.folder.read(f"{stem(shard)}.json") is not None
-        row = _melisma._clips(self.output, self.settings, (shard, job["shards"]), self._place, overwrite)
+        row = _melisma._clips(self.output, NONE | self.settings, (shard, job["shards"]), self._place, overwrite)
         return row | {"stamp": stamp(self._files(shard, job["shards"]))}
 
     def finish(self, shards: Sequence[int]) -> dict[str, Any]:
@@ -86,6 +89,6 @@ def check(settings: dict[str, Any]) -> None:
     """Fails as rendering clips with these settings does."""
     if settings["seconds"] > LONGEST_S:
         raise value_error(f"seconds is {settings['seconds']}", "a day is the longest clip")
-    trial = settings | {"count": 1, "seconds": min(settings["seconds"], TRIAL_S)}
+    trial = NONE | settings | {"count": 1, "seconds": min(settings["seconds"], TRIAL_S)}
     with tempfile.TemporaryDirectory() as folder:
         _melisma._clips(folder, trial, (0, 1), ("cpu", 1), False)

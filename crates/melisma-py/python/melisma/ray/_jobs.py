@@ -133,6 +133,7 @@ def clips(
     rate: int = 48000,
     loudness: float | None = -18.0,
     sample_format: str = "s16",
+    soundfont: StrPath | None = None,
     workers: Workers = CORES,
     shards: int | None = None,
     retries: int = 2,
@@ -151,6 +152,7 @@ def clips(
         rate: Their sample rate in Hz.
         loudness: Their loudness in LUFS; None leaves the level as it is.
         sample_format: "s16", "s24" or "f32".
+        soundfont: An .sf2 file that plays instead of Melisma's instruments, on the CPU; a path that every node sees.
         workers: As for `build`.
         shards: As for `build`; a shard is a range of clips, by default 256 at most.
         retries: As for `build`.
@@ -166,6 +168,8 @@ def clips(
         "preset": preset, "count": count, "seconds": seconds, "seed": str(seed), "rate": rate, "loudness": loudness,
         "sample_format": sample_format,
     }
+    if soundfont is not None:
+        settings["soundfont"] = _absolute(soundfont)
     work = Clips(_absolute(folder), settings, shards, overwrite)
     return ClipsReport(**_run(work, workers, retries, allow_missing=False))
 
