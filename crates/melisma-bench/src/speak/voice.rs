@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use melisma::llama::Sample;
 use melisma::snac::Model;
-use melisma::speak::{Draw, Settings, Speaker, synthetic};
+use melisma::speak::{Delivery, Draw, Pace, Settings, Speaker, synthetic};
 use melisma::{Context, Result};
 
 use super::{Plan, Row, SMALL, THREADS, measure};
@@ -18,6 +18,10 @@ const PEERS: &str = include_str!("../../peers/speak.py");
 const PEER_TYPES: [&str; 2] = ["f32", "bf16"];
 const SEED: u64 = 0;
 const TEXT: &str = "Good morning. The wind has turned, and small waves run towards the shore.";
+/// A sentence of which only one fits into a piece, and how many of them make a longer text.
+const SENTENCE: &str = "Far out, beyond the last of the sandbanks, a ship was waiting for the tide, and nobody on the \
+                        shore could say where it had come from or how long it meant to stay. ";
+const N_SENTENCES: usize = 8;
 /// Each text of a batch.
 const SHORT: &str = "Hi.";
 const BATCHES: [usize; 3] = [1, 8, 32];
@@ -36,8 +40,11 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
     folder.write("codec.json", config_json(codec.config()).as_bytes())?;
     let n_slots = codec.config().n_slots();
     let speaker = Speaker::open_in(context, &folder.0, codec)?;
-    let (row, n_frames) = to_audio(&speaker)?;
-    let (mut rows, mut n_short) = (vec![row], 0);
+    let quick = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(20) };
+    let (row, n_frames) = to_audio(&speaker, ("text", TEXT), quick)?;
+    let long = Plan { warm_up: 0, least: 3, most: 3, time: Duration::ZERO };
+    let (longer, _) = to_audio(&speaker, ("8 pieces", &SENTENCE.repeat(N_SENTENCES)), long)?;
+    let (mut rows, mut n_short) = (vec![row, longer], 0);
     for n in BATCHES {
         let (row, n_frames) = at_once(&speaker, n)?;
         rows.push(row);
@@ -53,11 +60,12 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
 
 /// Measures the speed from a text to all its samples, as a multiple of real time; also returns its
 /// frames.
-fn to_audio(speaker: &Speaker) -> Result<(Row, usize)> {
+fn to_audio(speaker: &Speaker, (label, text): (&str, &str), plan: Plan) -> Result<(Row, usize)> {
     let config = speaker.codec().config();
+    let delivery = Delivery { pace: Pace::Whole, ..SETTINGS.into() };
     let speak = || -> Result<(usize, usize)> {
         let (mut n_frames, mut n_samples) = (0, 0);
-        for piece in speaker.speak(speaker.script(TEXT, None, SEED)?, &SETTINGS.into())? {
+        for piece in speaker.speak(speaker.script(text, None, SEED)?, &delivery)? {
             let piece = piece?;
             n_frames += piece.codes.n_frames();
             n_samples += piece.samples.len();
@@ -65,11 +73,10 @@ fn to_audio(speaker: &Speaker) -> Result<(Row, usize)> {
         Ok((n_frames, n_samples))
     };
     let mut spoken = Ok((0, 0));
-    let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(20) };
     let measured = measure(plan, || spoken = speak());
     let (n_frames, n_samples) = spoken?;
     let seconds = n_samples as f64 / f64::from(config.sampling_rate);
-    Ok((measured.rate(&format!("speak/text to audio 15M {THREADS}t"), "x", seconds), n_frames))
+    Ok((measured.rate(&format!("speak/{label} to audio 15M {THREADS}t"), "x", seconds), n_frames))
 }
 
 /// Measures the tokens per second of `n` texts that are spoken together, without the codec; also
@@ -95,7 +102,7 @@ fn at_once(speaker: &Speaker, n: usize) -> Result<(Row, usize)> {
     Ok((measured.rate(&name, "tokens/s", n_tokens as f64), n_frames))
 }
 
-/// Runs the peers, which speak as many tokens; each element type is a part of its own.
+/// Runs the peers, which speak as many tokens or fewer; each element type is a part of its own.
 fn peers(folder: &Folder, n_tokens: [usize; 2]) -> Figures {
     let (path, threads, [long, short]) = (folder.path(), THREADS.to_string(), n_tokens.map(|n| n.to_string()));
     let batches = BATCHES.map(|n| n.to_string());

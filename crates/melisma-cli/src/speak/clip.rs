@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use melisma::output::{self, OutputFile};
 use melisma::snac::Codes;
 use melisma::snac::tokens::{Format, Ledger};
-use melisma::speak::{Estimate, MAX_TEXT, Note};
+use melisma::speak::{Delivery, Estimate, MAX_TEXT, Note, Pace};
 use melisma::text::{count, duration, realtime};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
@@ -75,13 +75,16 @@ struct Spoken {
 }
 
 fn speak(session: &Session, args: &SpeakArgs, opened: &Opened<'_>, (text, mut sink): (&str, Sink)) -> Result<Spoken> {
-    let Opened { speaker, codec, delivery, .. } = opened;
+    let Opened { speaker, codec, .. } = opened;
+    // Nobody hears a file before it is whole.
+    let pace = if is_pipe(&args.output) { Pace::Live } else { Pace::Whole };
+    let delivery = &Delivery { pace, ..opened.delivery.clone() };
     let script = speaker.script(text, args.voice.as_deref(), args.seed)?;
     let n_pieces = script.n_pieces();
-    session.require(&codec.device, "speaking this text", speaker.needed(&script))?;
+    session.require(&codec.device, "speaking this text", speaker.needed(&script, delivery))?;
     let mut speech = speaker.speak(script, delivery)?;
     let estimate = speech.estimate()?;
-    announce(session, &estimate);
+    announce(session, &estimate, "pieces");
     let bar = progress::bar(session, None);
     let (mut codes, mut n_samples, start) = (Codes::empty(codec.model.config()), 0, Instant::now());
     for piece in speech.by_ref() {

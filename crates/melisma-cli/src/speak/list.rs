@@ -44,7 +44,7 @@ pub fn run(session: &Session, args: &SpeakArgs, path: &Path) -> Result<()> {
             Event::Needs(needed) => session.require(&opened.codec.device, "speaking this list", needed)?,
             Event::Planned { n_texts, .. } => bar.set_length(n_texts as u64),
             Event::Estimated(estimate) => {
-                bar.suspend(|| announce(session, &estimate));
+                bar.suspend(|| announce(session, &estimate, "texts"));
                 estimated = Some(estimate);
             }
             Event::Failed(line, error) => {

@@ -68,19 +68,19 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Says how fast texts will be spoken, if that is slower than they are heard or takes long.
-fn announce(session: &Session, estimate: &Estimate) {
+/// Says how fast texts will be spoken, if that is slower than they are heard or takes long. `what` is spoken at once.
+fn announce(session: &Session, estimate: &Estimate, what: &str) {
     if estimate.realtime < 1.0 || estimate.most > LONG {
-        session.say(&announcement(estimate));
+        session.say(&announcement(estimate, what));
     }
 }
 
-fn announcement(estimate: &Estimate) -> String {
+fn announcement(estimate: &Estimate, what: &str) -> String {
     let work = Duration::try_from_secs_f64(1.0 / estimate.realtime).unwrap_or(Duration::MAX);
     let speed = realtime(estimate.realtime, 1.0);
     let at_once = match estimate.n_at_once {
         1 => String::new(),
-        n => format!(" for {n} texts at once"),
+        n => format!(" for {n} {what} at once"),
     };
     let (work, most) = (duration::show(work), HumanDuration(estimate.most));
     format!("note: this model speaks at {speed} here{at_once}: {work} for a second of speech, at most {most} in all")
@@ -115,7 +115,7 @@ mod tests {
     fn slow_and_long_speech_is_announced_in_words() {
         let said = |realtime, n_at_once, most| {
             let step = Duration::from_millis(450);
-            announcement(&Estimate { n_at_once, step, realtime, most: Duration::from_secs(most) })
+            announcement(&Estimate { n_at_once, step, realtime, most: Duration::from_secs(most) }, "texts")
         };
         assert_eq!(
             said(0.027, 1, 300),

@@ -108,11 +108,15 @@ fn files_and_pipes_are_the_same_text() {
     assert!(bytes(&sandbox, "a.wav") == bytes(&sandbox, "b.wav"));
     let model = golden_file("snac/tiny24");
     let mut child = sandbox.start(&["speak", "-", "-o", "-", "--voice-model", "voice", "--model", &model]);
-    child.stdin.take().unwrap().write_all(b"Good morning.").unwrap();
+    // Of several pieces, which are spoken together for a file.
+    let long = "Out at sea, beyond the last of the sandbanks, a ship is waiting. ".repeat(20);
+    let said = json(&sandbox, &[&long, "-o", "long.wav"]);
+    assert!(said["pieces"].as_u64() > Some(4) && said["expected"]["texts_at_once"] == said["pieces"], "{said}");
+    child.stdin.take().unwrap().write_all(long.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let samples = |bytes: &[u8]| wav::decode(bytes).unwrap().to_clip().samples;
-    assert_eq!(samples(&output.stdout), samples(&bytes(&sandbox, "a.wav")));
+    assert_eq!(samples(&output.stdout), samples(&bytes(&sandbox, "long.wav")));
 }
 
 #[test]

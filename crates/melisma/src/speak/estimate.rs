@@ -19,7 +19,7 @@ const TRIED_FRAMES: usize = 4;
 /// How fast texts will be spoken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Texts that are spoken at once.
+    /// Texts of a list, or pieces of one text, that are spoken at once.
     pub n_at_once: usize,
     /// The time of a step, which draws a token for each of them.
     pub step: Duration,

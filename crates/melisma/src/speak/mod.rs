@@ -5,8 +5,10 @@
 //! one after the other, and every whole frame goes into one stream of the codec. The [`Format`] says what a prompt
 //! is made of and which tokens are codes.
 //!
-//! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch.
+//! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch: other texts
+//! of a list, or other pieces of the same text.
 
+mod ahead;
 mod config;
 mod cycle;
 mod estimate;
@@ -24,6 +26,7 @@ pub mod synthetic;
 mod tests;
 mod tokenizer;
 
+pub use ahead::Pace;
 pub use config::{Config, Number};
 pub use cycle::CycleDetector;
 pub use estimate::Estimate;

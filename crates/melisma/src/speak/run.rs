@@ -43,6 +43,8 @@ pub(super) struct ScriptRun {
     repeat_frames: usize,
     /// The piece that is spoken, or the next one.
     at: usize,
+    /// The number of the first piece in its text.
+    first: usize,
     draft: Option<Draft>,
     assembler: Assembler,
     /// Codes of whole frames that were not taken yet.
@@ -80,6 +82,7 @@ impl ScriptRun {
             draw,
             repeat_frames,
             at: 0,
+            first: 0,
             draft: None,
             assembler,
             codes: Vec::new(),
@@ -90,6 +93,20 @@ impl ScriptRun {
     /// Returns which tokens it draws, and how.
     pub(super) fn way(&self) -> (Tokens, Draw) {
         (self.tokens, self.draw)
+    }
+
+    /// Takes its next piece out, which is then spoken on its own.
+    pub(super) fn split(&mut self) -> Option<Self> {
+        let prompt = std::mem::take(self.script.prompts.get_mut(self.at)?);
+        let script = Script { prompts: vec![prompt], seed: self.script.seed };
+        let first = self.first + self.at;
+        self.at += 1;
+        Some(Self { first, ..Self::new(script, self.tokens, self.draw, self.repeat_frames) })
+    }
+
+    /// Returns the number of the piece that is spoken.
+    fn piece(&self) -> usize {
+        self.first + self.at
     }
 
     /// Returns the frames of all its pieces if each is spoken up to its limit.
@@ -132,6 +149,7 @@ impl ScriptRun {
     /// Takes a drawn token; returns the piece if it ends with it.
     fn push(&mut self, token: u32) -> Option<Draft> {
         let _span = tracing::trace_span!("population").entered();
+        let piece = self.piece();
         let draft = self.draft.as_mut()?;
         draft.past.push(token);
         let before = self.codes.len();
@@ -149,14 +167,14 @@ impl ScriptRun {
         let max_frames = self.script.prompts[self.at].max_frames;
         let note = match draft.n_drawn() >= max_frames * n_slots {
             _ if token == self.tokens.end => None,
-            _ if is_cycle => Some(Note::Repeats(self.at)),
-            true => Some(Note::Endless(self.at, max_frames)),
+            _ if is_cycle => Some(Note::Repeats(piece)),
+            true => Some(Note::Endless(piece, max_frames)),
             false => return None,
         };
         let before = self.codes.len();
         self.assembler.finish(&mut self.codes);
         draft.n_frames += (self.codes.len() - before) / n_slots;
-        self.notes.extend(note.or_else(|| (draft.n_frames == 0).then_some(Note::Silent(self.at))));
+        self.notes.extend(note.or_else(|| (draft.n_frames == 0).then_some(Note::Silent(piece))));
         self.at += 1;
         self.draft.take()
     }
@@ -172,6 +190,8 @@ pub(super) struct Stage {
     choices: Vec<Vec<Range<u32>>>,
     n_pages: usize,
     n_reserved: usize,
+    /// Pieces of the longest kind that the cache has room for.
+    n_fitting: usize,
 }
 
 impl Stage {
@@ -195,7 +215,13 @@ impl Stage {
             choices,
             n_pages: options.n_cached.div_ceil(PAGE_LEN),
             n_reserved: 0,
+            n_fitting: options.n_cached / options.context.next_multiple_of(PAGE_LEN).max(1),
         })
+    }
+
+    /// Returns how many pieces of the longest kind the cache has room for.
+    pub(super) fn n_fitting(&self) -> usize {
+        self.n_fitting
     }
 
     /// Returns the logits of the last step for its text number `place`, which are the rows that the head computed.
@@ -294,7 +320,7 @@ impl Stage {
         let choice = |(place, &index): (usize, &usize)| {
             let run: &ScriptRun = &runs[index];
             let draft = run.draft.as_ref().ok_or_else(|| Error::invalid("this text is not spoken"))?;
-            let key = Key { seed: run.script.seed, sentence: run.at as u64, position: draft.n_drawn() as u64 };
+            let key = Key { seed: run.script.seed, sentence: run.piece() as u64, position: draft.n_drawn() as u64 };
             let (logits, wanted) = (self.batch.logits(place)?, &self.choices[run.choice()][..]);
             Ok(Choice { logits, wanted, past: &draft.past, key })
         };

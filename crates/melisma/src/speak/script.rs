@@ -22,7 +22,7 @@ pub struct Script {
 }
 
 /// The prompt of a piece.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) tokens: Vec<u32>,
     /// The speech is ended here if it does not end itself.

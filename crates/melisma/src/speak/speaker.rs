@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ahead::Pieces;
 use super::config::Config;
 use super::estimate::{Estimate, Trial, frame_time};
 use super::format::{Format, Settings, Tokens};
@@ -156,19 +157,27 @@ impl Speaker {
     }
 
     /// Returns the memory that [`Speaker::speak`] takes for a text, its codec included.
-    pub fn needed(&self, script: &Script) -> Needed {
+    pub fn needed(&self, script: &Script, delivery: &Delivery) -> Needed {
+        let (Options { context, n_cached }, at_once) = self.options_of(script, delivery);
+        let cache = self.token_bytes().saturating_mul(n_cached.next_multiple_of(PAGE_LEN)) as u64;
+        let all = self.needed_beside(context, at_once);
+        match self.context.device() {
+            Device::Cpu(_) => Needed { host: all.host.saturating_add(cache), ..all },
+            Device::Cuda(_) => Needed { device: all.device.saturating_add(cache), ..all },
+        }
+    }
+
+    /// Returns the memory for a text that is not the model's cache.
+    fn needed_beside(&self, context: usize, at_once: usize) -> Needed {
         let config = self.model.config();
         let engine = Engine::needed(self.codec.config(), self.context.device(), 1);
-        let need = script.need(self.tokens.n_slots as usize).next_multiple_of(PAGE_LEN);
-        let [cache, rotary] = [self.token_bytes(), 4 * config.head_dim].map(|bytes| bytes.saturating_mul(need));
-        let model = [cache, rotary, Batch::row_bytes(config)].into_iter().fold(0, usize::saturating_add) as u64;
+        let rotary = (4 * config.head_dim).saturating_mul(context.next_multiple_of(PAGE_LEN));
+        // The logits and what the sampler makes of them.
+        let drawn = at_once * 8 * config.n_tokens;
+        let model = rotary.saturating_add(Batch::row_bytes(config)).saturating_add(drawn) as u64;
         match self.context.device() {
             Device::Cpu(_) => Needed { host: engine.host.saturating_add(model), ..engine },
-            Device::Cuda(_) => {
-                // The logits and what the sampler makes of them.
-                let drawn = 8 * config.n_tokens as u64;
-                Needed { device: engine.device.saturating_add(model).saturating_add(drawn), ..engine }
-            }
+            Device::Cuda(_) => Needed { device: engine.device.saturating_add(model), ..engine },
         }
     }
 
@@ -177,11 +186,21 @@ impl Speaker {
     /// # Errors
     /// A number of `delivery` is impossible, or memory is too small.
     pub fn speak(&self, script: Script, delivery: &Delivery) -> Result<Speech> {
-        let context = script.need(self.tokens.n_slots as usize);
-        let options = Options { context, n_cached: context };
+        let (options, at_once) = self.options_of(&script, delivery);
         let stage = Stage::new((&self.context, &self.model), &delivery.settings, self.tokens, options)?;
-        let run = self.run(script, &delivery.settings);
-        Speech::new((&self.context, &self.codec), stage, run, delivery)
+        let pieces = Pieces::new(self.run(script, &delivery.settings), at_once);
+        Speech::new((&self.context, &self.codec), stage, pieces, delivery)
+    }
+
+    /// Returns the size of the batch for a text, and how many of its pieces are spoken at once.
+    fn options_of(&self, script: &Script, delivery: &Delivery) -> (Options, usize) {
+        let need = script.need(self.tokens.n_slots as usize);
+        let at_once = delivery.pace.at_once(delivery.settings.draw, script.n_pieces());
+        let n_cached = match at_once {
+            1 => need,
+            _ => self.n_cached((need, at_once), self.needed_beside(need, at_once)),
+        };
+        (Options { context: need, n_cached }, at_once)
     }
 
     /// Tries a few steps, and returns how fast [`Speaker::speak_all`] will be, with the time in
@@ -196,9 +215,8 @@ impl Speaker {
         decoder: Option<&mut Decoder>,
     ) -> Result<Estimate> {
         let options = self.options(scripts);
-        let n_fitting = options.n_cached / options.context.next_multiple_of(PAGE_LEN).max(1);
-        let n_at_once = scripts.len().min(MAX_RUNS).min(n_fitting).max(1);
         let mut stage = Stage::new((&self.context, &self.model), settings, self.tokens, options)?;
+        let n_at_once = scripts.len().min(MAX_RUNS).min(stage.n_fitting()).max(1);
         let step = stage.step_time(n_at_once, (self.tokens, settings.draw))?;
         let config = self.codec.config();
         let frame = match decoder {
@@ -284,17 +302,20 @@ impl Speaker {
     /// Returns the size of a batch for many texts.
     fn options<T>(&self, scripts: &[(T, Script)]) -> Options {
         let need = scripts.iter().map(|(_, script)| script.need(self.tokens.n_slots as usize)).max().unwrap_or(0);
-        Options { context: need, n_cached: self.n_cached(need, scripts.len()) }
+        Options { context: need, n_cached: self.n_cached((need, scripts.len()), Needed::default()) }
     }
 
-    /// Returns the tokens of a cache for `n` texts with pieces of up to `need` tokens.
-    fn n_cached(&self, need: usize, n: usize) -> usize {
-        let space = match self.context.device() {
-            Device::Cpu(_) => Space::Host,
-            Device::Cuda(_) => Space::Device,
+    /// Returns the tokens of a cache for `n` texts or pieces, with pieces of up to `need` tokens, where other work needs
+    /// `beside`.
+    fn n_cached(&self, (need, n): (usize, usize), beside: Needed) -> usize {
+        let (space, beside) = match self.context.device() {
+            Device::Cpu(_) => (Space::Host, beside.host),
+            Device::Cuda(_) => (Space::Device, beside.device),
         };
-        let free = usize::try_from(self.context.budget().free(space) / 2).unwrap_or(usize::MAX);
-        let n_fitting = CACHE_BYTES.min(free) / self.token_bytes();
+        let free = self.context.budget().free(space);
+        let room = usize::try_from(free.saturating_sub(beside).min(free / 2)).unwrap_or(usize::MAX);
+        // Whole pages.
+        let n_fitting = CACHE_BYTES.min(room) / self.token_bytes() / PAGE_LEN * PAGE_LEN;
         let need = need.next_multiple_of(PAGE_LEN);
         n_fitting.min(need.saturating_mul(n.min(MAX_RUNS))).max(need)
     }

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use super::ahead::{MAX_AT_ONCE, Pace, Pieces};
 use super::estimate::{Estimate, Trial, frame_time};
 use super::format::Settings;
-use super::run::{Note, ScriptRun, Stage, silent};
+use super::run::{Note, Stage, silent};
 use crate::audio::Layout;
 use crate::audio::stretch::Stretch;
 use crate::snac::tokens::Ledger;
 use crate::snac::{self, Codes, DecodeOptions, Player};
 use crate::{Context, Error, Result};
+
+/// The most frames that leave together: the codec reads its weights once for so many.
+const MAX_FRAMES: usize = 8;
 
 /// How a text is spoken.
 #[derive(Debug, Clone)]
@@ -20,11 +24,13 @@ pub struct Delivery {
     pub decoding: DecodeOptions,
     /// 0.25 to 4; 1 is the model's own speed.
     pub speed: f64,
+    /// How soon the samples are needed.
+    pub pace: Pace,
 }
 
 impl From<Settings> for Delivery {
     fn from(settings: Settings) -> Self {
-        Self { settings, decoding: DecodeOptions::default(), speed: 1.0 }
+        Self { settings, decoding: DecodeOptions::default(), speed: 1.0, pace: Pace::Live }
     }
 }
 
@@ -42,34 +48,41 @@ pub struct Piece {
 pub struct Speech {
     codec: Arc<snac::Model>,
     stage: Stage,
-    runs: [ScriptRun; 1],
+    pieces: Pieces,
+    pace: Pace,
+    /// Codes of whole frames that were not decoded yet.
+    codes: Vec<i32>,
     /// `None` after the end.
     player: Option<Player>,
     stretch: Option<Stretch>,
     n_frames: usize,
+    /// Whether samples have left.
+    is_heard: bool,
 }
 
 impl Speech {
     pub(super) fn new(
         (context, codec): (&Context, &Arc<snac::Model>),
         stage: Stage,
-        run: ScriptRun,
+        pieces: Pieces,
         delivery: &Delivery,
     ) -> Result<Self> {
         let layout = Layout::new(codec.config().sampling_rate, 1);
         let stretch = (delivery.speed != 1.0).then(|| Stretch::new(layout, delivery.speed)).transpose()?;
         let player = Player::new(codec, context.queue(), context.budget(), delivery.decoding.clone())?;
-        Ok(Self { codec: Arc::clone(codec), stage, runs: [run], player: Some(player), stretch, n_frames: 0 })
+        let (codec, player, codes) = (Arc::clone(codec), Some(player), Vec::new());
+        let pace = delivery.pace;
+        Ok(Self { codec, stage, pieces, pace, codes, player, stretch, n_frames: 0, is_heard: false })
     }
 
     /// Returns the account of the tokens so far.
     pub fn ledger(&self) -> Ledger {
-        self.runs[0].ledger()
+        self.pieces.ledger()
     }
 
     /// Returns what a listener should know so far.
     pub fn notes(&self) -> &[Note] {
-        &self.runs[0].notes
+        self.pieces.notes()
     }
 
     /// Tries a few steps, of which nothing is left, and returns how fast the whole will be.
@@ -78,24 +91,34 @@ impl Speech {
     /// `InvalidArgument` when the speech has begun; otherwise the device failed.
     pub fn estimate(&mut self) -> Result<Estimate> {
         let config = self.codec.config();
-        let [run] = &self.runs;
         let begun = || Error::invalid("this speech has begun").with_hint("estimate it before its first piece");
-        let player = self.player.as_mut().filter(|_| !run.has_begun()).ok_or_else(begun)?;
-        let step = self.stage.step_time(1, run.way())?;
+        let run = self.pieces.unbegun().ok_or_else(begun)?;
+        let player = self.player.as_mut().ok_or_else(begun)?;
+        let n_at_once = self.stage.n_fitting().clamp(1, self.pieces.at_once());
+        let step = self.stage.step_time(n_at_once, run.way())?;
         let frame = frame_time(config, |codes| player.decode_beside(codes))?;
-        Ok(Trial { n_at_once: 1, step, frame }.estimate(config, run.max_frames()))
+        Ok(Trial { n_at_once, step, frame }.estimate(config, run.max_frames()))
     }
 
-    /// Speaks up to the next whole frame, or to the end.
+    /// Speaks up to the next frames that leave, or to the end.
     fn advance(&mut self) -> Result<Option<Piece>> {
-        while !self.runs[0].is_done() {
-            if let Some((_, error)) = self.stage.step(&mut self.runs)?.into_iter().next() {
-                return Err(error);
-            }
-            let frames = self.runs[0].take();
-            if !frames.is_empty() {
-                return self.decode(&frames).map(Some);
-            }
+        let n_slots = self.codec.config().n_slots();
+        // Until the first samples leave, nothing slows them down.
+        let (n_wanted, most) = match self.pace {
+            Pace::Whole if self.is_heard => (MAX_FRAMES, MAX_AT_ONCE),
+            _ => (1, 1),
+        };
+        while self.codes.len() < n_wanted * n_slots && !self.pieces.is_done() {
+            self.pieces.step(&mut self.stage, most)?;
+            self.pieces.take(&mut self.codes);
+        }
+        if !self.codes.is_empty() {
+            let n = self.codes.len().min(MAX_FRAMES * n_slots);
+            let codes: Vec<i32> = self.codes.drain(..n).collect();
+            return self.decode(&codes).map(Some);
+        }
+        if let Some(error) = self.pieces.error() {
+            return Err(error);
         }
         let Some(player) = self.player.take() else { return Ok(None) };
         if self.n_frames == 0 {
@@ -122,6 +145,7 @@ impl Speech {
             Some(stretch) => stretch.push(&samples).to_vec(),
             None => samples,
         };
+        self.is_heard |= !samples.is_empty();
         Ok(Piece { codes, samples })
     }
 }

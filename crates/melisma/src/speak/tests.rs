@@ -1,3 +1,4 @@
+mod ahead;
 mod setting;
 mod work;
 
@@ -114,7 +115,7 @@ fn speech_takes_the_memory_that_it_needs_on_cuda() {
     let speaker = Speaker::open_in(&context, folder.path(), codec()).unwrap();
     let opened = device(&context).now;
     assert!(opened - before >= llama::Model::needed(folder.path(), context.device()).device);
-    let needed = speaker.needed(&speaker.script("Hi.", None, 7).unwrap()).device;
+    let needed = speaker.needed(&speaker.script("Hi.", None, 7).unwrap(), &defaults(&speaker)).device;
     speak(&speaker, "Hi.", &defaults(&speaker)).unwrap();
     let taken = device(&context).peak - opened;
     assert!(taken <= needed + (1 << 16) && needed < 2 * taken, "{taken} of {needed}");

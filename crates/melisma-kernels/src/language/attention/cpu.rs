@@ -8,6 +8,9 @@ use crate::language::lanes::{Finish, Sums, mix};
 use crate::language::tokens::{CacheShape, Tokens};
 use crate::queue::{CpuQueue, Disjoint};
 
+/// Scores that are compared side by side.
+const LANES: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Prepared {
     attention: Attention,
@@ -42,12 +45,16 @@ impl Prepared {
             totals.as_chunks_mut().0.fill([f32::NEG_INFINITY, 0.0]);
             let queries = &qkv[row * row_len + head * group_len..][..group_len];
             let seen = tokens.position(row) + 1;
-            for (number, &page) in tokens.pages(row).iter().enumerate() {
+            let pages = tokens.pages(row);
+            for (number, &page) in pages.iter().enumerate() {
                 let n = page_len.min(seen - number * page_len);
                 let keys = &cache[shape.keys(page, head)..][..n * head_dim];
                 let values = &cache[shape.values(page, head)..][..n * head_dim];
+                // Asked for while the keys, and then the values, are read.
+                let ahead = Some(shape.values(page, head) - shape.keys(page, head));
+                let next = pages.get(number + 1).map_or(values, |&page| &cache[shape.keys(page, head)..]);
                 let finish = Finish::Scale(1.0 / (head_dim as f32).sqrt());
-                let sums = Sums { k: head_dim, w: keys, x: queries, finish };
+                let sums = Sums { k: head_dim, w: keys, x: queries, finish, ahead };
                 // SAFETY: `scores` has `page_len >= n` floats for each query, and belongs to this worker.
                 unsafe { sums.write(self.isa, scores.as_mut_ptr(), page_len) };
                 let heads = y.chunks_exact_mut(head_dim).zip(mixed.chunks_exact_mut(head_dim));
@@ -57,7 +64,7 @@ impl Prepared {
                     let mut page = [0.0; 2];
                     let sums = &mut page;
                     dispatch!(self.isa, weigh(scores: &mut [f32], sums: &mut [f32; 2]));
-                    mix(self.isa, scores, values, mixed);
+                    mix(self.isa, scores, [values, next], mixed);
                     let mixed = &*mixed;
                     dispatch!(self.isa, add(page: [f32; 2], mixed: &[f32], totals: &mut [f32; 2], y: &mut [f32]));
                 }
@@ -72,7 +79,16 @@ impl Prepared {
 /// Turns the scores of a page into weights; `page` becomes the largest score and the sum of the weights.
 #[inline(always)]
 fn weigh(scores: &mut [f32], page: &mut [f32; 2]) {
-    let most = scores.iter().fold(f32::NEG_INFINITY, |most, &score| if score > most { score } else { most });
+    // The largest of each lane, then of all: the order changes nothing.
+    let (lanes, rest) = scores.as_chunks::<LANES>();
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for scores in lanes {
+        for (largest, &score) in largest.iter_mut().zip(scores) {
+            *largest = if score > *largest { score } else { *largest };
+        }
+    }
+    let largest = largest.iter().chain(rest);
+    let most = largest.fold(f32::NEG_INFINITY, |most, &score| if score > most { score } else { most });
     scores.iter_mut().for_each(|score| *score = exp(*score - most));
     *page = [most, scores.iter().sum()];
 }

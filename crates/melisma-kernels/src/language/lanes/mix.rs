@@ -1,34 +1,36 @@
 //! Weighted rows: y\[d\] = Σ_j w\[j\] · v\[j, d\] by fused multiply-adds, j ascending from a sum of 0.
 
 use super::chains::{CHAINS, Chains};
+use super::prefetch;
 use crate::device::isa::{Isa, Level};
 
 /// Groups of columns whose sums stay in registers.
 const GROUPS: usize = 4;
 const GROUP_COLUMNS: usize = GROUPS * CHAINS;
 
-/// Writes the sums of rows as long as `y`, one for each of `weights`.
-pub(in crate::language) fn mix(isa: Isa, weights: &[f32], values: &[f32], y: &mut [f32]) {
+/// Writes the sums of rows as long as `y`, one for each of `weights`. `next` is what is read after `values`.
+pub(in crate::language) fn mix(isa: Isa, weights: &[f32], [values, next]: [&[f32]; 2], y: &mut [f32]) {
     match isa.level() {
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { super::x86::mix_avx512(weights, values, y) },
+        Level::Avx512 => unsafe { super::x86::mix_avx512(weights, [values, next], y) },
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { super::x86::mix_avx2(weights, values, y) },
+        Level::Avx2 => unsafe { super::x86::mix_avx2(weights, [values, next], y) },
         // SAFETY: floats need no instruction set.
-        _ => unsafe { run::<[f32; CHAINS]>(weights, values, y) },
+        _ => unsafe { run::<[f32; CHAINS]>(weights, [values, next], y) },
     }
 }
 
 /// # Safety
 /// The machine has the instruction set of `C`.
 #[inline(always)]
-pub(super) unsafe fn run<C: Chains>(weights: &[f32], values: &[f32], y: &mut [f32]) {
+pub(super) unsafe fn run<C: Chains>(weights: &[f32], [values, next]: [&[f32]; 2], y: &mut [f32]) {
     let n = y.len();
     let mut done = 0;
     while done + CHAINS <= n {
-        let rows = values.chunks_exact(n.max(1)).map(|row| &row[done..]);
+        let rows = values.chunks_exact(n.max(1)).enumerate();
+        let rows = rows.map(|(row, values)| (&values[done..], next.as_ptr().wrapping_add(row * n + done)));
         // SAFETY: the caller's promise.
         done += unsafe {
             match n - done {
@@ -50,16 +52,17 @@ pub(super) unsafe fn run<C: Chains>(weights: &[f32], values: &[f32], y: &mut [f3
 #[inline(always)]
 unsafe fn columns<'a, C: Chains, const N: usize>(
     weights: &[f32],
-    rows: impl Iterator<Item = &'a [f32]>,
+    rows: impl Iterator<Item = (&'a [f32], *const f32)>,
     y: &mut [f32],
 ) -> usize {
     let y = &mut y[..N * CHAINS];
     // SAFETY: the caller promises the instruction set, and every slice has N · CHAINS floats.
     unsafe {
         let mut sums = [C::zero(); N];
-        for (&weight, row) in weights.iter().zip(rows) {
+        for (&weight, (row, next)) in weights.iter().zip(rows) {
             let (weight, row) = (C::splat(weight), &row[..N * CHAINS]);
             for (group, sum) in sums.iter_mut().enumerate() {
+                prefetch(next.wrapping_add(group * CHAINS));
                 *sum = weight.mul_add(C::load_f32(row.as_ptr().add(group * CHAINS)), *sum);
             }
         }
@@ -86,10 +89,10 @@ mod tests {
             }
             for isa in Isa::available() {
                 let mut y = vec![f32::NAN; n];
-                mix(isa, &weights, &values, &mut y);
+                mix(isa, &weights, [&values, &[]], &mut y);
                 assert_eq!(y, expected, "{n} columns, {isa:?}");
             }
         }
-        mix(Isa::SCALAR, &[1.0], &[], &mut []);
+        mix(Isa::SCALAR, &[1.0], [&[]; 2], &mut []);
     }
 }

@@ -55,8 +55,8 @@ pub(super) struct Tile<T> {
     pub(super) k: usize,
     /// The weights of each output, `k` apart.
     pub(super) w: *const T,
-    /// Whether the weights may not be in a cache yet.
-    pub(super) is_far: bool,
+    /// How far behind each weight lies one that is read later and may not be in a cache yet; 0 for none.
+    pub(super) ahead: usize,
     /// Rows, `stride_x` apart.
     pub(super) x: *const f32,
     pub(super) stride_x: usize,
@@ -117,7 +117,7 @@ unsafe fn portable<T: Stored, const OUTPUTS: usize, const ROWS: usize>(tile: Til
 /// As [`Run`].
 #[inline(always)]
 unsafe fn run<C: Chains, T: Stored, const OUTPUTS: usize, const ROWS: usize>(tile: Tile<T>) {
-    let Tile { k, w, is_far, x, stride_x, y, stride_y, finish } = tile;
+    let Tile { k, w, ahead, x, stride_x, y, stride_y, finish } = tile;
     // SAFETY: the caller's promise, for every access of this function.
     unsafe {
         let mut sums = [[C::zero(); ROWS]; OUTPUTS];
@@ -129,8 +129,8 @@ unsafe fn run<C: Chains, T: Stored, const OUTPUTS: usize, const ROWS: usize>(til
                 *x_chains = C::load_f32(x.add(row * stride_x + at));
             }
             for (output, sums) in sums.iter_mut().enumerate() {
-                if is_far && at.is_multiple_of(LINE / size_of::<T>()) {
-                    prefetch(w.wrapping_add((output + OUTPUTS) * k + at));
+                if ahead > 0 && at.is_multiple_of(LINE / size_of::<T>()) {
+                    prefetch(w.wrapping_add(output * k + at + ahead));
                 }
                 let weights: C = T::load(w.add(output * k + at));
                 for (sum, row) in sums.iter_mut().zip(rows) {
@@ -194,6 +194,8 @@ pub(super) struct Sums<'a, T> {
     /// `[R, K]`
     pub(super) x: &'a [f32],
     pub(super) finish: Finish,
+    /// How far behind each weight lies what is read after them; `None` where the next outputs are.
+    pub(super) ahead: Option<usize>,
 }
 
 impl<T: Stored> Sums<'_, T> {
@@ -202,7 +204,7 @@ impl<T: Stored> Sums<'_, T> {
     /// # Safety
     /// `y` has room for them, and no other thread accesses that room.
     pub(super) unsafe fn write(&self, isa: Isa, y: *mut f32, stride_y: usize) {
-        let Self { k, w, x, finish } = *self;
+        let Self { k, w, x, finish, ahead } = *self;
         if k == 0 {
             return;
         }
@@ -221,7 +223,7 @@ impl<T: Stored> Sums<'_, T> {
                         run(Tile {
                             k,
                             w: w.as_ptr().add(output * k),
-                            is_far: row == 0,
+                            ahead: if row == 0 { ahead.unwrap_or(outputs * k) } else { 0 },
                             x: x.as_ptr().add(row * k),
                             stride_x: k,
                             y: y.add(row * stride_y + output),
@@ -240,7 +242,7 @@ impl<T: Stored> Sums<'_, T> {
 pub(super) fn square(isa: Isa, x: &[f32]) -> f32 {
     let mut sum = 0.0;
     // SAFETY: one output of one row.
-    unsafe { Sums { k: x.len(), w: x, x, finish: Finish::Replace }.write(isa, &raw mut sum, 1) };
+    unsafe { Sums { k: x.len(), w: x, x, finish: Finish::Replace, ahead: None }.write(isa, &raw mut sum, 1) };
     sum
 }
 

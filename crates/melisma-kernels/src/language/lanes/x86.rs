@@ -112,7 +112,7 @@ pub(super) unsafe fn avx512<T: Stored, const OUTPUTS: usize, const ROWS: usize>(
 /// # Safety
 /// The machine has AVX2.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn mix_avx2(weights: &[f32], values: &[f32], y: &mut [f32]) {
+pub(super) unsafe fn mix_avx2(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
     // SAFETY: the caller's promise.
     unsafe { mix::run::<[__m256; 2]>(weights, values, y) }
 }
@@ -120,7 +120,7 @@ pub(super) unsafe fn mix_avx2(weights: &[f32], values: &[f32], y: &mut [f32]) {
 /// # Safety
 /// The machine has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-pub(super) unsafe fn mix_avx512(weights: &[f32], values: &[f32], y: &mut [f32]) {
+pub(super) unsafe fn mix_avx512(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
     // SAFETY: the caller's promise.
     unsafe { mix::run::<[__m512; 1]>(weights, values, y) }
 }

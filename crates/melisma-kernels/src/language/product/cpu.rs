@@ -84,7 +84,7 @@ impl Task<'_> {
         // SAFETY: `y` has a row of all outputs for each row of x, and every output belongs to one task.
         unsafe {
             let y = self.y.pointer(part.start - outputs.start);
-            Sums { k, w, x, finish }.write(isa, y, outputs.len());
+            Sums { k, w, x, finish, ahead: None }.write(isa, y, outputs.len());
         }
     }
 }

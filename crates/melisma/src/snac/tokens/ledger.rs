@@ -23,6 +23,19 @@ impl Ledger {
     pub fn seen(&self) -> u64 {
         self.accepted + self.rejected
     }
+
+    /// Returns the account of both.
+    #[cfg(feature = "speak")]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            accepted: self.accepted + other.accepted,
+            rejected: self.rejected + other.rejected,
+            resyncs: self.resyncs + other.resyncs,
+            frames: self.frames + other.frames,
+            concealed_frames: self.concealed_frames + other.concealed_frames,
+            dropped_frames: self.dropped_frames + other.dropped_frames,
+        }
+    }
 }
 
 /// Puts tokens into the slots of the current frame.

@@ -7,7 +7,7 @@ use super::line::{Line, List};
 use crate::output::Existing;
 use crate::runtime::memory::Needed;
 use crate::snac::Decoder;
-use crate::speak::{Delivery, Estimate, Note, Script, Speaker};
+use crate::speak::{Delivery, Estimate, Note, Pace, Script, Speaker};
 use crate::{Error, Result};
 
 /// A list that a speaker speaks in one batch.
@@ -157,7 +157,9 @@ impl<'a> Job<'a> {
 
     /// Says what memory the scripts need.
     pub(super) fn need<'b>(&self, scripts: impl Iterator<Item = &'b Script>, watch: Watch<'_>) -> Result<()> {
-        let needed = scripts.map(|script| self.speaker.needed(script)).fold(Needed::default(), most);
+        // Of one of them, with one piece at a time: more are spoken at once where the memory allows it.
+        let delivery = Delivery { pace: Pace::Live, ..self.delivery.clone() };
+        let needed = scripts.map(|script| self.speaker.needed(script, &delivery)).fold(Needed::default(), most);
         watch(Event::Needs(needed))
     }
 

@@ -39,8 +39,8 @@ fn mapped_weights_need_no_budget() {
         Speaker::open_in(&context, folder.path(), codec())
     };
     let free = opened(u64::MAX).unwrap();
-    let needed =
-        free.needed(&free.script("Hi.", None, 0).unwrap()).host + free.context().budget().usage(Space::Host).now;
+    let script = free.script("Hi.", None, 0).unwrap();
+    let needed = free.needed(&script, &defaults(&free)).host + free.context().budget().usage(Space::Host).now;
     assert!(needed < n_bytes / 2, "{needed} of {n_bytes}");
     let speaker = opened(needed).unwrap();
     let mut speech = speaker.speak(speaker.script("Hi.", None, 0).unwrap(), &defaults(&speaker)).unwrap();
