@@ -53,8 +53,8 @@ impl Beside {
 
 /// Returns the row of the step `name` from its closing line, as in `== docs: 22.1 s ok: 352 public items`.
 fn row(log: &str, name: &str) -> [String; 4] {
-    let said = log.lines().filter_map(|line| line.strip_prefix(&format!("== {name}: "))?.split_once(" s "));
-    match said.last() {
+    let mut said = log.lines().filter_map(|line| line.strip_prefix(&format!("== {name}: "))?.split_once(" s "));
+    match said.next_back() {
         Some((seconds, said)) => {
             let (word, detail) = said.split_once(": ").unwrap_or((said, ""));
             [name, seconds, word, detail].map(str::to_owned)
