@@ -72,7 +72,9 @@ impl<'a> Archive<'a> {
     /// `InvalidArgument`: this is not a delta, or it was made against another file.
     pub fn with_base(mut self, base: &'a dyn ReadAt) -> Result<Self> {
         if !self.is_delta() {
-            return Err(Error::invalid("this packed file is complete, it needs no base").with_hint("leave the base out"));
+            return Err(
+                Error::invalid("this packed file is complete, it needs no base").with_hint("leave the base out")
+            );
         }
         if hash(base)? != self.contents.trailer.base {
             return Err(Error::invalid("the base is not the file that this delta was made against")

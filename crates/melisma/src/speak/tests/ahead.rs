@@ -12,7 +12,7 @@ fn whole(speaker: &Speaker) -> Delivery {
 
 /// Everything that a speech gave.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct Heard {
     codes: Vec<i32>,
     samples: Vec<f32>,
     notes: Vec<Note>,
@@ -21,7 +21,7 @@ struct Said {
 }
 
 /// Speaks `text`; also returns the frames and samples of each delivery.
-fn said(speaker: &Speaker, text: &str, delivery: &Delivery) -> (Said, Vec<[usize; 2]>) {
+fn said(speaker: &Speaker, text: &str, delivery: &Delivery) -> (Heard, Vec<[usize; 2]>) {
     let script = speaker.script(text, None, 7).unwrap();
     let mut speech = speaker.speak(script, delivery).unwrap();
     let (mut codes, mut samples, mut lens, mut error) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -36,7 +36,7 @@ fn said(speaker: &Speaker, text: &str, delivery: &Delivery) -> (Said, Vec<[usize
         }
     }
     let (notes, ledger) = (speech.notes().to_vec(), speech.ledger());
-    (Said { codes, samples, notes, ledger, error }, lens)
+    (Heard { codes, samples, notes, ledger, error }, lens)
 }
 
 fn small(shape: Shape) -> Shape {
@@ -62,7 +62,7 @@ fn pieces_at_once_change_no_token_and_no_sample() {
         }
     }
     let speaker = open(small(Shape { end: -20.0, ..Shape::default() }), 2);
-    let (Said { notes, .. }, _) = said(&speaker, &TEXT.repeat(3), &whole(&speaker));
+    let (Heard { notes, .. }, _) = said(&speaker, &TEXT.repeat(3), &whole(&speaker));
     assert!(notes.iter().enumerate().all(|(at, note)| matches!(note, Note::Endless(piece, _) if *piece == at)));
     assert!(notes.len() > 2, "{notes:?}");
 }
