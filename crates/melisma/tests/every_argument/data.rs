@@ -5,7 +5,7 @@ use std::time::Duration;
 use melisma::audio::{Clip, wav};
 use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
 use melisma::dataset::{
-    Counters, Feature, Inputs, Options, Plan, Request, Scan, Snapshot, Techniques, rehearse, verify,
+    Counters, Feature, Inputs, Options, Plan, Preparation, Request, Scan, Snapshot, Techniques, Trim, rehearse, verify,
 };
 use melisma::format::{Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
@@ -31,6 +31,10 @@ fn numbers_as_text_and_bytes() {
     each!(calls, "npy::header", a in COUNTS, b in COUNTS => npy::header("<f4", &[a, b]).len());
     each!(calls, "safetensors::header", align in [0, 1, 2, 64, 4096] => safetensors::header("{}".to_owned(), align).len());
     each!(calls, "safetensors::Header::parse", len in PLACES => safetensors::Header::parse(b"{}", len).map(drop));
+    each!(calls, "Preparation", threshold in FLOATS, margin in FLOATS, loudness in FLOATS => {
+        let trim = Trim::default().with_threshold_db(threshold).with_margin_seconds(margin);
+        Preparation::new(Some(trim), Some(loudness)).map(drop)
+    });
     each!(calls, "read_text", limit in PLACES => read_text(Path::new("/proc/self/limits"), limit).map(drop));
     each!(calls, "hash::file", threads in COUNTS => hash::file(Path::new("/proc/self/limits"), threads.min(64)).map(drop));
     each!(calls, "DType::from_code", code in [i32::MIN, -1, 0, 1, 17, i32::MAX] => DType::from_code(code));

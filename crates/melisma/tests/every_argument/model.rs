@@ -58,6 +58,13 @@ fn models_and_measurements() {
         let search = Search::with_cache(cache, &config, &budget, Worker::Here(budget.clone())).with_free_bytes(Some(bytes));
         search.open_for_run(file.path(), Requested::default(), |_| Ok(vec![Value::zeros(DType::F32, &[1, 8, 4])?])).map(drop)
     });
+    each!(calls, "run_repeated", repeat in [0, 1, 2] => {
+        let cache = Cache::open(None, cache::Options::new(0).with_threads(1));
+        let search = Search::with_cache(cache, &config, &budget, Worker::Here(budget.clone()));
+        let zeros = |_: &_| Ok(vec![Value::zeros(DType::F32, &[1, 8, 4])?]);
+        let (mut chosen, inputs) = search.open_for_run(file.path(), Requested::default(), zeros)?;
+        chosen.run_repeated(&inputs, repeat).map(drop)
+    });
     each!(calls, "Latency::of", value in FLOATS, n in [0, 1, 2, 100] => Latency::of(&vec![value; n]));
     calls.end(150);
 }
