@@ -93,6 +93,12 @@ class Speeches(Case):
         numpy.testing.assert_array_equal(stream.codes[1], speech.codes[1])
         self.assertEqual((stream.ledger, stream.notes, stream.sample_rate), (speech.ledger, speech.notes, 24_000))
         self.assertEqual(list(stream), [])
+        long = "Out at sea, beyond the last of the sandbanks, a ship is waiting. " * 20
+        stream = self.speaker.stream(long)
+        pieces, speech = list(stream), self.speaker.speak(long)
+        numpy.testing.assert_array_equal(numpy.concatenate(pieces), speech.samples)
+        self.assertEqual((stream.ledger, stream.notes), (speech.ledger, speech.notes))
+        self.assertGreater(self.speaker.estimate(long).texts_at_once, 1)
         fast = numpy.concatenate(list(self.speaker.stream(TEXT, speed=1.5)))
         numpy.testing.assert_array_equal(fast, self.speaker.speak(TEXT, speed=1.5).samples)
 

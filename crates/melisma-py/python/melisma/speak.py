@@ -92,7 +92,7 @@ class Estimate(_report.Report):
     Args:
         real_time_factor: Seconds of work for a second of speech, all texts together.
         step_seconds: The time of a step, which draws a token for each text.
-        texts_at_once: Texts of a list that are spoken together.
+        texts_at_once: Texts of a list, or pieces of a text, that are spoken together.
         most_seconds: The time of all texts if none ends before its limit.
     """
 

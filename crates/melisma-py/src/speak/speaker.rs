@@ -9,7 +9,7 @@ use melisma::audio::stretch::Stretch;
 use melisma::config::Policy;
 use melisma::snac::Rounding;
 use melisma::snac::{Codes, Decoder};
-use melisma::speak::{Delivery, Opening, Progress, Script, Speaker, SpokenText};
+use melisma::speak::{Delivery, Opening, Pace, Progress, Script, Speaker, SpokenText};
 use melisma::{Error, Remedy, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -112,7 +112,8 @@ impl PySpeaker {
         manner: Manner,
     ) -> PyResult<Spoken<'py>> {
         let (opened, (voice, seed)) = (self.opened.get()?, which);
-        let (speaker, delivery) = (Arc::clone(&opened.speaker), opened.delivery(&manner));
+        let speaker = Arc::clone(&opened.speaker);
+        let delivery = Delivery { pace: Pace::Whole, ..opened.delivery(&manner) };
         let work = move |stop: &Stop| speak(&speaker, (&text, voice.as_deref(), seed), &delivery, stop);
         signal::alone(py, work)?.into_python(py)
     }
@@ -142,7 +143,8 @@ impl PySpeaker {
         manner: Manner,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (opened, (voice, seed)) = (self.opened.get()?, which);
-        let (speaker, delivery) = (Arc::clone(&opened.speaker), opened.delivery(&manner));
+        let speaker = Arc::clone(&opened.speaker);
+        let delivery = Delivery { pace: Pace::Whole, ..opened.delivery(&manner) };
         let work = move |_: &Stop| speaker.speak(speaker.script(&text, voice.as_deref(), seed)?, &delivery)?.estimate();
         array::parsed(py, &signal::alone(py, work)?.to_json().to_string())
     }
