@@ -13,12 +13,13 @@ use crate::input::is_pipe;
 use crate::settings::Settings;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 23] = [
+const INPUTS: [&str; 24] = [
     "api_key_file",
     "calibrate",
     "config",
     "delta",
     "file",
+    "from",
     "input",
     "inputs",
     "machine",
@@ -126,6 +127,7 @@ mod tests {
         "input_bytes",
         "intensity",
         "job",
+        "keep_column",
         "key",
         "loudness",
         "machines",
@@ -140,6 +142,7 @@ mod tests {
         "motion",
         "network",
         "noise",
+        "objective",
         "on_error",
         "path_column",
         "penalty_window",
@@ -151,6 +154,7 @@ mod tests {
         "profile_sort",
         "queue",
         "rate",
+        "repeat",
         "repetition_penalty",
         "reverb",
         "rooms",
@@ -164,7 +168,9 @@ mod tests {
         "shard",
         "shell",
         "size",
+        "speaker_column",
         "speed",
+        "stems_by",
         "storage",
         "store",
         "streams",
@@ -180,6 +186,8 @@ mod tests {
         "tolerance",
         "top_k",
         "top_p",
+        "trim_margin",
+        "trim_threshold",
         "upstream",
         "voice",
         "voices",
