@@ -12,6 +12,7 @@ use melisma::{Error, ErrorKind, Remedy, Result};
 use serde_json::json;
 
 use crate::args::RunArgs;
+use crate::codec::with_hint;
 use crate::optimize;
 use crate::session::Session;
 use crate::terminal;
@@ -80,7 +81,8 @@ fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
             .ok_or_else(|| Error::invalid(format!("--input: `{text}` is not NAME=FILE.npy")).with_hint(ports.takes()));
         let (name, path) = pair?;
         let port = ports.input(name).map_err(at_flag)?;
-        let value = npy::read(Path::new(path))?;
+        let value = npy::read(Path::new(path))
+            .map_err(|error| with_hint(error, "save the array with numpy.save(\"NAME.npy\", array)"))?;
         port.check(&value).map_err(|error| error.at(path))?;
         Ok((name.to_owned(), value))
     };

@@ -8,6 +8,7 @@ use melisma::Result;
 use melisma::synth::Variation;
 
 use super::SAMPLE_FORMATS;
+use crate::codec::with_hint;
 
 /// Arguments of `synth`.
 #[derive(Debug, Args)]
@@ -133,7 +134,8 @@ impl VariationArgs {
         let values = [key, mode, tempo, intensity, voices, gain, brightness, motion, reverb, delay];
         let mut variation = Variation::default();
         for (name, value) in Variation::NAMES.into_iter().zip(values) {
-            value.as_deref().map_or(Ok(()), |value| variation.set(name, value))?;
+            let set = value.as_deref().map_or(Ok(()), |value| variation.set(name, value));
+            set.map_err(|error| with_hint(error, &format!("`melisma synth --help` explains --{name}")))?;
         }
         Ok(variation)
     }

@@ -109,7 +109,8 @@ impl Port {
         if value.dtype() == self.dtype && self.shape.as_deref().is_none_or(fits) {
             return Ok(());
         }
-        Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
+        Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe()))
+            .with_hint("the element type and every axis must fit; an axis with a name may have any length"))
     }
 
     /// Returns whether the model fixes the length of every axis.
