@@ -89,6 +89,18 @@ pub fn open(
     })
 }
 
+/// The most runs that are timed.
+const MAX_REPEAT: usize = 1_000_000;
+
+/// Checks that so many runs are as many as `least`, and few enough to end.
+pub fn check_repeat(repeat: usize, least: usize) -> Result<()> {
+    if (least..=MAX_REPEAT).contains(&repeat) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("repeat: {repeat} is not from {least} to {MAX_REPEAT}"))
+        .with_hint("a hundred runs show the times of a model well"))
+}
+
 /// Runs a model once, then `repeat` times more.
 pub fn run(
     setup: Setup,

@@ -219,6 +219,7 @@ impl PyTensorOptimizer {
         objective: Option<String>,
         repeat: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
+        onnx::check_repeat(repeat, 0).map_err(raise)?;
         let requirements = onnx::RequirementArgs { precision, tolerance, engine, objective };
         let (inputs, setup) = (onnx::values(inputs)?, self.setup(py)?);
         let work =

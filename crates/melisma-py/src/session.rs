@@ -104,9 +104,7 @@ impl PySession {
     /// Returns the engine and its times over `repeat` runs.
     #[pyo3(name = "_time")]
     fn time<'py>(&self, py: Python<'py>, feeds: &Bound<'py, PyDict>, repeat: usize) -> PyResult<Bound<'py, PyAny>> {
-        if repeat == 0 {
-            return Err(raise(Error::invalid("repeat: 0 is not 1 or more").with_hint("use at least 1")));
-        }
+        onnx::check_repeat(repeat, 1).map_err(raise)?;
         let (inputs, setup) = (onnx::values(feeds)?, self.optimizer.get().setup(py)?);
         let (open, path, requirements) = (self.open.clone(), self.path.clone(), self.requirements.clone());
         let (timed, notes) = signal::alone(py, move |stop| {
@@ -132,7 +130,7 @@ fn time(
         let mut open = open.lock();
         let known = open.iter_mut().find(|known| known.is_for(&inputs));
         let known = known.ok_or_else(|| Error::invalid("the session was closed meanwhile"))?;
-        let mut seconds = Vec::with_capacity(repeat.min(1 << 20));
+        let mut seconds = Vec::with_capacity(repeat);
         for _ in 0..repeat {
             stop.check()?;
             known.run(inputs.clone())?;

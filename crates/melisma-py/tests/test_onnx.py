@@ -74,8 +74,10 @@ class Models(unittest.TestCase):
         session = melisma.optimize.Session(self.model, config={"cache_dir": self.cache, "threads": 1})
         timed = session.time({"x": self.x}, repeat=4)
         self.assertEqual((timed["times"]["latency_seconds"]["runs"], timed["cached"]), (4, True))
-        with self.assertRaisesRegex(ValueError, "repeat: 0 is not 1 or more"):
+        with self.assertRaisesRegex(ValueError, "repeat: 0 is not from 1 to 1000000"):
             session.time({"x": self.x}, repeat=0)
+        with self.assertRaisesRegex(ValueError, "repeat: 1000001 is not from 0"):
+            self.optimizer.run(self.model, {"x": self.x}, repeat=1_000_001)
         with self.assertRaisesRegex(ValueError, "unknown objective `p95`"):
             self.optimizer.optimize(self.model, {"x": self.x.shape}, objective="p95")
 

@@ -23,7 +23,10 @@ class Report(_report.Report):
         latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, `min`, and the number of `runs`.
         first_result_seconds: From opening the model to its first result.
         memory_bytes: The `peak` of its process, and the part that the `program` takes without a model.
-        accuracy: `max_abs`, `relative` and `cosine` against the `reference`.
+        accuracy: `max_abs`, `relative` and `cosine` against the `reference`, and whether that is `independent`.
+        input_values: How the values of each input were made: `name`, `source` and `description`.
+        evidence: What the result rests on: inputs that were `given`, `generated` ones, or `degenerate` outputs.
+        degenerate: What is wrong with the outputs of generated inputs, or None.
         model_bytes: The size of the model `before` and `after`.
         candidates: Every engine that was tried.
         operators: Where the time of a run goes.
@@ -46,6 +49,9 @@ class Report(_report.Report):
     first_result_seconds: float
     memory_bytes: dict[str, Any]
     accuracy: dict[str, Any]
+    input_values: list[dict[str, Any]]
+    evidence: str
+    degenerate: str | None
     model_bytes: dict[str, int]
     candidates: list[dict[str, Any]]
     operators: list[dict[str, Any]]
