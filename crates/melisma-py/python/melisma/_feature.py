@@ -217,6 +217,8 @@ def builder(feature: Feature, place: Place) -> _melisma._Builder:
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         techniques = {name: getattr(feature, name) for name in TECHNIQUES}
         return _melisma._Builder.mel(place, feature.preset, feature.values, segments, _files(feature), techniques)
+    if not isinstance(feature, Tokens):
+        raise value_error(f"unknown feature `{feature}`", "use Mel(...) or Tokens(...)")
     texts, table = feature.texts, None
     if texts is not None:
         columns = {"name": texts.path_column, "speaker": texts.speaker_column}
