@@ -92,18 +92,18 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// Creates counters of a build that ends with an error soon after `stop` is set. Finished rows
-    /// stay on disk, and the same request resumes from there.
+    /// Creates counters of work that ends with an error soon after `stop` is set. The finished rows of a
+    /// build stay on disk, and the same request resumes from there.
     pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
         Self { stop, ..Self::default() }
     }
 
-    /// Fails once the build was asked to stop.
+    /// Fails once the work was asked to stop.
     ///
     /// # Errors
-    /// The build was asked to stop.
+    /// The work was asked to stop.
     pub(super) fn check_stop(&self) -> Result<()> {
-        if self.stop.load(Relaxed) { Err(Error::invalid("the build was stopped")) } else { Ok(()) }
+        if self.stop.load(Relaxed) { Err(Error::invalid("the work was stopped")) } else { Ok(()) }
     }
 
     /// Returns a snapshot of the counters.

@@ -46,7 +46,7 @@ pub use input::{Fields, Input, Inputs, Metadata, Names, Search, Skipped, Text, T
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub use mel::{Rehearsal, rehearse};
-pub use merge::{Merge, Merged, Missing, merge};
+pub use merge::{Merge, Merged, Missing, merge, merge_watched};
 pub use plan::{
     Check, Feature, File as PlannedFile, Lengths, Options, Plan, Preparation, Request, Scan, Tail, Tokens, Trim,
     Untexted,
@@ -56,7 +56,7 @@ pub use store::Kind as StoreKind;
 #[doc(hidden)]
 pub use store::journal;
 pub use store::lines::{LineFormat, Lines, Origin, Repeats};
-pub use store::verify::{Verified, verify};
+pub use store::verify::{Verified, verify, verify_watched};
 #[cfg(any(feature = "bench", feature = "front"))]
 #[doc(hidden)]
 pub use technique::Techniques;

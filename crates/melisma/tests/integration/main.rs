@@ -10,6 +10,7 @@ mod codec;
 mod dataset_kept;
 mod dataset_prepare;
 mod dataset_repair;
+mod dataset_stop;
 mod dataset_techniques;
 mod dataset_tokens;
 mod encoded;

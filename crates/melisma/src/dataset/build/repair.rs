@@ -56,7 +56,7 @@ impl Request<'_> {
         }
         let store = Store::open(&self.output)?;
         let budget = self.context.budget();
-        let verified = verify_store(&store, self.threads, budget).map_err(at)?;
+        let verified = verify_store(&store, self.threads, budget, counters).map_err(at)?;
         if verified.damaged == 0 {
             verified.check()?;
             return Ok(Repaired { rows: Vec::new(), verified });
@@ -83,7 +83,7 @@ impl Request<'_> {
         });
         scratch.clear()?;
         made?;
-        let verified = verify_store(&store, self.threads, budget).map_err(at)?;
+        let verified = verify_store(&store, self.threads, budget, counters).map_err(at)?;
         verified.check()?;
         Ok(Repaired { rows, verified })
     }

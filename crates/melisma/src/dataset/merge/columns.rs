@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::shard::Part;
+use crate::dataset::counters::Counters;
 use crate::dataset::store::hash::{Found, Table};
 use crate::dataset::store::identity::Identity;
 use crate::dataset::store::{COLUMNS, Column, ColumnType, Extent, Layout, Store, TOKEN_COLUMNS};
@@ -14,7 +15,7 @@ const BLOCK: usize = 4 << 20;
 
 /// Returns the layout of the merged dataset: text columns as wide as the widest, and the identity
 /// of all rows.
-pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
+pub(super) fn layout(parts: &[Part<'_>], counters: &Counters) -> Result<Layout> {
     let Some((_, _, first)) = parts.first() else {
         return Err(Error::invalid("no shards were named"));
     };
@@ -68,7 +69,7 @@ pub(super) fn layout(parts: &[Part<'_>]) -> Result<Layout> {
         layout.n_rows += part.layout.n_rows;
         let add = |found: Found<'_>| {
             identity.add_entry(&found.entry);
-            Ok(())
+            counters.check_stop()
         };
         let each = Table::new(part)?.each(0..part.layout.n_rows, add);
         each.map_err(|error| error.at(path.display()))?;
@@ -84,7 +85,12 @@ fn entries(layout: &Layout, column: &Column) -> u64 {
 }
 
 /// Copies all columns to `starts`, which move to their ends.
-pub(super) fn copy(from: &Store, to: &Store, starts: &mut [u64], budget: &Budget) -> Result<()> {
+pub(super) fn copy(
+    from: &Store,
+    to: &Store,
+    starts: &mut [u64],
+    (budget, counters): (&Budget, &Counters),
+) -> Result<()> {
     let (before, ragged) = (starts.to_vec(), from.layout.ragged());
     for (column, theirs) in from.layout.columns.iter().enumerate() {
         let ours = to.layout.column(&theirs.name)?;
@@ -105,6 +111,7 @@ pub(super) fn copy(from: &Store, to: &Store, starts: &mut [u64], budget: &Budget
         })?;
         let mut row = 0;
         while row < n_entries {
+            counters.check_stop()?;
             let n = per_block.min(n_entries - row);
             let mut bytes = vec![0; n as usize * width];
             from.read(column, row, &mut bytes)?;

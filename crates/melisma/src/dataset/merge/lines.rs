@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::shard::{Named, number, numbered, same_inputs, total};
 use super::{Merge, Merged, without_rows};
+use crate::dataset::counters::Counters;
 use crate::dataset::store::INPUTS;
 use crate::dataset::store::lines::join::join;
 use crate::dataset::store::lines::{LineFormat, Lines, Origin, Repeats};
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 const COMMON: [&str; 3] = ["version", "melisma.model", "config"];
 
 /// Joins the lines of shards, in the order of their numbers.
-pub(super) fn merge(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
+pub(super) fn merge(request: &Merge<'_>, paths: &Paths, counters: &Counters) -> Result<Merged> {
     let open = |path: &PathBuf| Ok((path.clone(), Origin::open(path)?));
     let mut parts: Vec<(PathBuf, Origin)> = request.shards.iter().map(open).collect::<Result<_>>()?;
     let lines = same_form(request, &parts)?;
@@ -42,7 +43,8 @@ pub(super) fn merge(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
     }
     let attributes = attributes(&parts, (&missing, total));
     let borrowed: Vec<(&Path, Origin)> = parts.iter().map(|(path, origin)| (path.as_path(), origin.clone())).collect();
-    let joined = join(&borrowed, lines, attributes, (&paths.output, request.existing))?;
+    let to = (paths.output.as_path(), request.existing);
+    let joined = join(&borrowed, lines, attributes, to, (request.threads, counters))?;
     let mut failures = Vec::new();
     for (path, _) in &parts {
         failures.extend(Paths::new(path)?.read_failures());

@@ -11,9 +11,10 @@ use serde_json::Value;
 use columns::{copy, layout};
 use shard::{Named, bounds, numbered, same_inputs, total};
 
+use super::counters::Counters;
 use super::store::lines::Lines;
 use super::store::paths::Paths;
-use super::store::verify::verify;
+use super::store::verify::verify_watched;
 use super::store::{INPUTS, Kind, Store, guard, journal};
 use crate::output::{self, Existing};
 use crate::runtime::memory::Budget;
@@ -90,6 +91,14 @@ pub struct Merged {
 /// The shards have different settings, overlap, are missing or damaged, or the output exists or
 /// cannot be written.
 pub fn merge(request: &Merge<'_>) -> Result<Merged> {
+    merge_watched(request, &Counters::default())
+}
+
+/// Works like [`merge`]; `counters` can stop it.
+///
+/// # Errors
+/// As [`merge`], or it was stopped. A stopped merge leaves no output.
+pub fn merge_watched(request: &Merge<'_>, counters: &Counters) -> Result<Merged> {
     output::target(request.output, request.existing)?;
     let paths = Paths::new(request.output)?;
     let inputs = inputs(request.shards);
@@ -109,14 +118,14 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     guard::output(request.output)?;
     guard::beside(&paths, request.store, request.existing)?;
     match request.shards.iter().filter(|shard| Lines::is_name(shard)).count() {
-        0 => merge_stores(request, &paths),
-        n if n == request.shards.len() => lines::merge(request, &paths),
+        0 => merge_stores(request, &paths, counters),
+        n if n == request.shards.len() => lines::merge(request, &paths, counters),
         _ => Err(Error::invalid("some shards are lines, and some are not")
             .with_hint("name shards of one kind, as one build makes them")),
     }
 }
 
-fn merge_stores(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
+fn merge_stores(request: &Merge<'_>, paths: &Paths, counters: &Counters) -> Result<Merged> {
     let mut parts = Vec::new();
     for path in request.shards {
         let store = Store::open(path)?;
@@ -133,7 +142,7 @@ fn merge_stores(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
         }
     }
     let (missing, n_unnumbered) = numbered(&named(&parts), request.missing)?;
-    let mut layout = layout(&parts)?;
+    let mut layout = layout(&parts, counters)?;
     if layout.n_rows == 0 {
         return Err(without_rows(parts.len()));
     }
@@ -148,7 +157,7 @@ fn merge_stores(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
         layout.attributes.insert("missing_shards".to_owned(), Value::from(names.join(" ")));
     }
     for path in request.shards {
-        let verified = verify(path, request.threads, request.budget)?;
+        let verified = verify_watched(path, request.threads, request.budget, counters)?;
         verified.check().map_err(|error| error.at(path.display()))?;
     }
     let mut failures = Vec::new();
@@ -158,17 +167,18 @@ fn merge_stores(request: &Merge<'_>, paths: &Paths) -> Result<Merged> {
     paths.clear()?;
     if let Some(lines) = lines {
         let stores: Vec<&Store> = parts.iter().map(|(_, _, store)| store).collect();
-        let rows = lines.write_all(&stores, &layout.attributes, (&paths.output, request.existing))?;
+        let rows = lines.write_all(&stores, &layout.attributes, (&paths.output, request.existing, counters))?;
         paths.write_failures(&failures)?;
         return Ok(Merged { rows, missing, n_unnumbered });
     }
     let store = Store::create(&paths.partial, request.store, layout)?;
     paths.conceal()?;
     let mut starts = vec![0; store.layout.columns.len()];
-    for (_, _, part) in &parts {
-        copy(part, &store, &mut starts, request.budget)?;
+    let copied = parts.iter().try_for_each(|part| copy(&part.2, &store, &mut starts, (request.budget, counters)));
+    if let Err(error) = copied.and_then(|()| store.sync()) {
+        paths.clear()?;
+        return Err(error);
     }
-    store.sync()?;
     paths.write_failures(&failures)?;
     paths.publish(request.existing)?;
     Ok(Merged { rows: store.layout.n_rows, missing, n_unnumbered })

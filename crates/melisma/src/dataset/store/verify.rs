@@ -12,6 +12,7 @@ use super::identity::Identity;
 use super::lines::origin::Origin;
 use super::lines::{self, Lines};
 use super::paths::origin_of;
+use crate::dataset::counters::Counters;
 use crate::dataset::row::Status;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::thread;
@@ -122,21 +123,39 @@ impl Verified {
 /// The file is not a Melisma dataset, it cannot be read, or the budget has no room for one row.
 /// [`ErrorKind::Check`] if lines have changed.
 pub fn verify(path: impl AsRef<Path>, threads: usize, budget: &Budget) -> Result<Verified> {
+    verify_watched(path, threads, budget, &Counters::default())
+}
+
+/// Works like [`verify`]; `counters` can stop it.
+///
+/// # Errors
+/// As [`verify`], or it was stopped.
+pub fn verify_watched(
+    path: impl AsRef<Path>,
+    threads: usize,
+    budget: &Budget,
+    counters: &Counters,
+) -> Result<Verified> {
     let path = path.as_ref();
     if Lines::is_name(path) {
         if path.exists() && origin_of(path).symlink_metadata().is_err() {
-            return lines::check::check(path, budget);
+            return lines::check::check(path, budget, counters);
         }
         let origin = Origin::open(path)?;
-        origin.check(path)?;
+        origin.read(path, |_| counters.check_stop())?;
         return Ok(Verified { rows: origin.rows, bytes: origin.bytes, ..Verified::default() });
     }
     let store = Store::open(path)?;
-    verify_store(&store, threads, budget).map_err(|error| error.at(path.display()))
+    verify_store(&store, threads, budget, counters).map_err(|error| error.at(path.display()))
 }
 
-/// Works like [`verify`], for a dataset that is open.
-pub(in crate::dataset) fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verified> {
+/// Works like [`verify_watched`], for a dataset that is open.
+pub(in crate::dataset) fn verify_store(
+    store: &Store,
+    threads: usize,
+    budget: &Budget,
+    counters: &Counters,
+) -> Result<Verified> {
     let table = Table::new(store)?;
     let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
     let value_bytes = store.layout.columns[values].row_bytes();
@@ -148,7 +167,7 @@ pub(in crate::dataset) fn verify_store(store: &Store, threads: usize, budget: &B
     let held = reserve(budget, threads, buffer_bytes + BLOCK_BYTES)?;
     let next = AtomicU64::new(0);
     let found: Mutex<(Verified, Option<Error>)> = Mutex::default();
-    let look = Look { store, table: &table, values, value_bytes };
+    let look = Look { store, table: &table, values, value_bytes, counters };
     let share = || {
         let (mut counts, mut values) = (Verified::default(), vec![0; buffer_bytes]);
         let outcome = look.run(&next, &mut values, &mut counts);
@@ -177,7 +196,7 @@ pub(in crate::dataset) fn damaged(store: &Store) -> Result<Vec<u64>> {
     let table = Table::new(store)?;
     let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
     let value_bytes = store.layout.columns[values].row_bytes();
-    let look = Look { store, table: &table, values, value_bytes };
+    let look = Look { store, table: &table, values, value_bytes, counters: &Counters::default() };
     let (mut buffer, mut rows) = (vec![0; value_bytes.clamp(1, BLOCK_BYTES)], Vec::new());
     table.each(0..store.layout.n_rows, |found| {
         let mut counts = Verified::default();
@@ -214,7 +233,7 @@ fn plan(look: &Look<'_>) -> Result<String> {
     let mut identity = Identity::new(look.store.layout.text("config").unwrap_or_default());
     look.table.each(0..look.store.layout.n_rows, |found| {
         identity.add_entry(&found.entry);
-        Ok(())
+        look.counters.check_stop()
     })?;
     Ok(identity.finish())
 }
@@ -225,6 +244,7 @@ struct Look<'a> {
     /// The column with the values.
     values: usize,
     value_bytes: usize,
+    counters: &'a Counters,
 }
 
 impl Look<'_> {
@@ -241,6 +261,7 @@ impl Look<'_> {
     }
 
     fn look_at(&self, found: &Found<'_>, buffer: &mut [u8], counts: &mut Verified) -> Result<()> {
+        self.counters.check_stop()?;
         let entry = &found.entry;
         let (checksum, is_zero) = self.read(found, buffer)?;
         counts.bytes += (found.values.end - found.values.start) * self.value_bytes as u64;

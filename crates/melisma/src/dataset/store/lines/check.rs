@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::dataset::counters::Counters;
 use crate::dataset::store::paths::origin_of;
 use crate::dataset::store::verify::Verified;
 use crate::runtime::memory::{Budget, Space};
@@ -41,12 +42,13 @@ struct Form {
 
 /// Checks each line at `path` by itself: that it is one JSON object with a path, seconds and codes, that codes are in
 /// their range, and that the levels have the lengths of one model.
-pub(in crate::dataset) fn check(path: &Path, budget: &Budget) -> Result<Verified> {
+pub(in crate::dataset) fn check(path: &Path, budget: &Budget, counters: &Counters) -> Result<Verified> {
     let failed = |error| Error::io(path.display(), error);
     let mut reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(failed)?);
     let mut found = Verified { missing_origin: Some(origin_of(path)), ..Verified::default() };
     let (mut form, mut bytes) = (Form::default(), Vec::new());
     loop {
+        counters.check_stop()?;
         bytes.clear();
         let n = Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)? as u64;
         if n == 0 {
@@ -139,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
         std::fs::write(&path, text).unwrap();
-        check(&path, &Budget::limited(1 << 20)).unwrap()
+        check(&path, &Budget::limited(1 << 20), &Counters::default()).unwrap()
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Origin {
     }
 
     /// Gives the bytes of the lines at `path` to `each`, and checks them at the end.
-    pub(super) fn read(&self, path: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(in crate::dataset) fn read(&self, path: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let failed = |error| Error::io(path.display(), error);
         let mut file = File::open(path).map_err(failed)?;
         let (mut hash, mut n_bytes, mut buffer) = (blake3::Hasher::new(), 0, vec![0; BLOCK]);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::origin::Origin;
 use super::{LineFormat, Lines, Repeats};
+use crate::dataset::counters::Counters;
 use crate::dataset::row::Status;
 use crate::dataset::store::hash::{Entry, MEASURED, Table};
 use crate::dataset::store::paths::beside;
@@ -23,7 +24,7 @@ const FRAMES: u64 = 4096;
 impl Lines {
     /// Writes the valid rows of `store` to `path`, in order, and what they were made from.
     pub(in crate::dataset) fn write(self, store: &Store, path: &Path, existing: Existing) -> Result<()> {
-        self.write_all(&[store], &store.layout.attributes, (path, existing)).map(drop)
+        self.write_all(&[store], &store.layout.attributes, (path, existing, &Counters::default())).map(drop)
     }
 
     /// Writes the valid rows of `stores` to `path`, one after the other, and that they have these `attributes`. Returns
@@ -32,7 +33,7 @@ impl Lines {
         self,
         stores: &[&Store],
         attributes: &Map<String, Value>,
-        (path, existing): (&Path, Existing),
+        (path, existing, counters): (&Path, Existing, &Counters),
     ) -> Result<u64> {
         let first = stores.first().ok_or_else(|| Error::invalid("lines of no rows at all"))?;
         let strides = strides(&first.layout)?;
@@ -56,9 +57,12 @@ impl Lines {
             writer.codes = store.layout.column("codes")?;
             writer.kept = store.layout.kept().into_iter().map(str::to_owned).collect();
             writer.has_measures = store.layout.column(MEASURED[0]).is_ok();
-            Table::new(store)?.each(0..store.layout.n_rows, |found| match found.entry.status == Status::Ok as u8 {
-                true => writer.line(&found.entry, found.values).map_err(|error| error.at(path.display())),
-                false => Ok(()),
+            Table::new(store)?.each(0..store.layout.n_rows, |found| {
+                counters.check_stop()?;
+                match found.entry.status == Status::Ok as u8 {
+                    true => writer.line(&found.entry, found.values).map_err(|error| error.at(path.display())),
+                    false => Ok(()),
+                }
             })?;
         }
         writer.file.flush().map_err(failed)?;
