@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use super::MelSettings;
 use super::input::InputArgs;
@@ -37,7 +37,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   melisma dataset verify --json train.h5
-  melisma dataset verify train.h5 --repair --from wavs/")]
+  melisma dataset verify train.h5 --repair --from wavs/
+  melisma dataset verify train.h5 --repair --list names.tsv --root wavs/")]
     Verify {
         /// A dataset, or a .jsonl file of tokens
         path: PathBuf,
@@ -62,14 +63,18 @@ Examples:
 /// What damaged rows are rebuilt from.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repair")]
+#[command(group = ArgGroup::new("originals").args(["from", "path_list"]).multiple(true))]
 pub struct RepairArgs {
     /// Rebuild damaged rows from the original audio, with the bytes that they had; other settings are those of the
     /// dataset
-    #[arg(long, requires = "from")]
+    #[arg(long, requires = "originals")]
     pub repair: bool,
     /// What it was built from: folders, audio files, or text files with one path per line; repeatable
     #[arg(long, value_name = "DIR|LIST", requires = "repair")]
     pub from: Vec<PathBuf>,
+    /// A text file with one path per line, whatever its name, or - for stdin
+    #[arg(id = "path_list", long = "list", value_name = "FILE", requires = "repair")]
+    pub list: Option<PathBuf>,
     /// Where relative paths in lists begin [default: the folder of the list]
     #[arg(long, value_name = "DIR", requires = "repair")]
     pub root: Option<PathBuf>,

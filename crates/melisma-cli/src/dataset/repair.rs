@@ -15,7 +15,7 @@ use crate::session::Session;
 /// Rebuilds the damaged rows of the dataset at `path`.
 pub fn run(session: &Session, path: &Path, args: &RepairArgs) -> Result<Repaired> {
     let context = session.context()?;
-    let inputs = Search::new(&args.from).with_root(args.root.clone()).run()?;
+    let inputs = Search::new(&args.from).with_list(args.list.clone()).with_root(args.root.clone()).run()?;
     let layout = match Lines::is_name(path) {
         // The request refuses them.
         true => Origin::open(path)?.attributes,

@@ -93,3 +93,31 @@ fn damaged_rows_are_rebuilt_from_the_original_audio() {
     assert!(ran.code == 2 && ran.stderr.contains("--from"), "{}", ran.stderr);
     assert!(bytes(&sandbox, "a.h5") == damaged);
 }
+
+#[test]
+fn a_corpus_of_a_list_is_repaired_with_that_list() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 3);
+    std::fs::write(sandbox.path("names"), "000.wav\n002.wav\n").unwrap();
+    assert_eq!(encode(&sandbox, &["--list", "names", "--root", "w", "-o", "a.h5"]).0, 0);
+    let whole = bytes(&sandbox, "a.h5");
+    let mut damaged = whole.clone();
+    let at = damaged.windows(14).position(|bytes| bytes == b"000.wav002.wav").unwrap();
+    damaged[at] ^= 1;
+    let model = model();
+    let verify =
+        ["dataset", "verify", "a.h5", "--json", "--device", "cpu", "--model", &model, "--repair", "--root", "w"];
+    for list in ["names", "-"] {
+        std::fs::write(sandbox.path("a.h5"), &damaged).unwrap();
+        let mut command = sandbox.command(&[&verify[..], &["--list", list]].concat());
+        command.stdin(std::fs::File::open(sandbox.path("names")).unwrap());
+        let told = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&told.stderr);
+        assert_eq!(told.status.code(), Some(0), "{list}: {stderr}");
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_eq!(told["rebuilt"], json!([0]), "{list}");
+        assert!(bytes(&sandbox, "a.h5") == whole, "{list}");
+    }
+    let ran = sandbox.run(&["dataset", "verify", "a.h5", "--list", "names"]);
+    assert!(ran.code == 2 && ran.stderr.contains("--repair"), "{}", ran.stderr);
+}
