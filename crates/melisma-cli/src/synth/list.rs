@@ -1,7 +1,6 @@
 //! `melisma synth --list` and `--print-preset`: presets, built in and in files.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use melisma::synth::{STYLES, Style};
 use melisma::text::table::{Align, Table};
@@ -11,7 +10,6 @@ use serde_json::{Value, json};
 use super::piece;
 use crate::args::SynthArgs;
 use crate::session::Session;
-use crate::terminal;
 
 /// Lists the built-in presets, and those of a folder or a file.
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
@@ -21,8 +19,8 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
         ("", _) => {}
         (_, Some(_)) => found = piece::style(args)?.map(|style| (args.score().to_owned(), style)).into_iter().collect(),
         (folder, None) => {
-            for path in files(Path::new(folder))? {
-                match Style::open(&path) {
+            for (path, style) in Style::list(folder)? {
+                match style {
                     Ok(style) => found.push((format!("preset:{}", path.display()), style)),
                     Err(error) => session.say(&format!("note: not a preset: {error}")),
                 }
@@ -47,22 +45,6 @@ pub fn print(session: &Session, args: &SynthArgs) -> Result<()> {
             .with_hint("name one, as in preset:focus")
     })?;
     session.print_asked("cpu", || style.to_yaml(), json!({ "yaml": style.to_yaml() }))
-}
-
-/// Returns the YAML files of a folder by name, or one that is named.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |error| {
-        Error::io(terminal::name(path), error).with_hint("name a folder of .yaml files, or a preset as in preset:focus")
-    };
-    if path.is_file() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let entries: std::io::Result<Vec<PathBuf>> =
-        std::fs::read_dir(path).map_err(failed)?.map(|entry| Ok(entry?.path())).collect();
-    let mut paths: Vec<PathBuf> = entries.map_err(failed)?;
-    paths.retain(|path| Style::is_file(path));
-    paths.sort();
-    Ok(paths)
 }
 
 fn facts(name: &str, style: &Style) -> Value {

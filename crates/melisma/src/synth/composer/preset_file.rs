@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -78,6 +78,31 @@ impl Style {
     /// Returns whether a path has the suffix of a preset.
     pub fn is_file(path: &Path) -> bool {
         path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix.eq_ignore_ascii_case(known)))
+    }
+
+    /// Returns the presets in the files of a folder, by path, or that of one file. Those that cannot be read are there as
+    /// errors.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn list(folder: impl AsRef<Path>) -> Result<Vec<(PathBuf, Result<Self>)>> {
+        let folder = folder.as_ref();
+        let opened = |path: PathBuf| {
+            let style = Self::open(&path);
+            (path, style)
+        };
+        if folder.is_file() {
+            return Ok(vec![opened(folder.to_owned())]);
+        }
+        let failed = |error| {
+            Error::io(folder.display(), error).with_hint("name a folder of .yaml files, or a preset as in preset:focus")
+        };
+        let entries: std::io::Result<Vec<PathBuf>> =
+            std::fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry?.path())).collect();
+        let mut paths = entries.map_err(failed)?;
+        paths.retain(|path| Self::is_file(path));
+        paths.sort();
+        Ok(paths.into_iter().map(opened).collect())
     }
 
     /// Reads a preset from a file; its name is that of the file without the suffix.
@@ -235,6 +260,22 @@ mod tests {
         std::fs::write(&path, "tempo: 60\n").unwrap();
         assert_eq!(Style::find(path.to_str().unwrap()).unwrap().beat_us, 1_000_000);
         assert_eq!(Style::find("focus").unwrap(), focus);
+    }
+
+    #[test]
+    fn a_folder_is_listed_with_what_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (name, text) in [("b.yml", "tempo: 60"), ("a.yaml", "volume: 3"), ("c.txt", "tempo: 60")] {
+            std::fs::write(at(name), text).unwrap();
+        }
+        let found = Style::list(folder.path()).unwrap();
+        let paths: Vec<PathBuf> = found.iter().map(|(path, _)| path.clone()).collect();
+        assert_eq!(paths, [at("a.yaml"), at("b.yml")]);
+        assert!(found[0].1.as_ref().unwrap_err().to_string().contains("volume"));
+        assert_eq!(found[1].1.as_ref().unwrap().name, "b");
+        assert_eq!(Style::list(at("b.yml")).unwrap().len(), 1);
+        assert!(Style::list(at("nowhere")).unwrap_err().to_string().contains("nowhere: "));
     }
 
     #[test]
