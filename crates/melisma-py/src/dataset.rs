@@ -107,6 +107,15 @@ fn exec_options<'a>((device, threads, memory_limit): &'a ExecArgs<'_>) -> ExecOp
     ExecOptions { device: device.as_deref(), threads: *threads, memory_limit: memory_limit.as_ref() }
 }
 
+/// Threads and memory limit of work that needs no device.
+type HostArgs<'py> = (Option<usize>, Option<Bound<'py, PyAny>>);
+
+/// Opens the CPU.
+fn host(py: Python<'_>, (threads, memory_limit): HostArgs<'_>) -> PyResult<ExecContext> {
+    let memory_limit = memory_limit.as_ref();
+    ExecContext::open(py, ExecOptions { device: Some("cpu"), threads, memory_limit })
+}
+
 /// A feature and a place, with its model loaded, for many builds.
 #[pyclass(name = "_Builder", module = "melisma._melisma", frozen)]
 pub struct PyBuilder {
@@ -280,6 +289,7 @@ fn report(outcome: &Outcome) -> serde_json::Value {
         "files_ok": outcome.files_ok,
         "files_failed": outcome.files_failed(),
         "files_left_out": outcome.left_out,
+        "files_peak_limited": outcome.limited,
         "files_without_text": outcome.without_text,
         "failures": outcome.failures,
         "failures_by_code": outcome.failures_by_code(),

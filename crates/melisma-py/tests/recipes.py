@@ -232,8 +232,8 @@ class World:
             "metadata": None, "text_column": None, "path_column": None, "verify_audio": False, "min_snr": None,
         }
         build = {
-            "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "max_failures": 9, "root": self.folder, "device": "cpu",
-            "threads": 1, "memory_limit": "1GiB", "progress": False,
+            "store": "hdf5", "shard": (1, 1), "overwrite": True, "on_error": "skip", "max_failures": 9, "list": None, "root": self.folder,
+            "device": "cpu", "threads": 1, "memory_limit": "1GiB", "progress": False,
         }
         notes = lambda: {
             "pitches": numpy.array([60.0, 64.5]), "instrument": "pluck", "seconds": 0.05, "duration": 0.02,
@@ -360,13 +360,15 @@ class World:
             "dataset.collate": lambda: Recipe(dataset.collate, rows=dataset.Rows(self.rows, [0, 1])),
             "dataset.merge": lambda: Recipe(
                 dataset.merge, shards=[path("part0.h5"), path("part1.h5")], output=path("merged.h5"), store="hdf5",
-                overwrite=True, allow_missing=False, format=None, drop_repeats=False,
+                overwrite=True, allow_missing=False, format=None, drop_repeats=False, threads=1, memory_limit="1GiB",
             ),
             "dataset.open": lambda: Recipe(dataset.open, path=path("rows.h5")),
-            "dataset.verify": lambda: Recipe(dataset.verify, path=path("rows.h5")),
-            "dataset.verify and repair": lambda: Recipe(
+            "dataset.verify without a repair": lambda: Recipe(
+                dataset.verify, path=path("rows.h5"), threads=1, memory_limit="1GiB"
+            ),
+            "dataset.verify": lambda: Recipe(
                 dataset.verify, path=path("codes.safetensors"), repair=True, inputs=[path("wave.wav")],
-                feature=dataset.Tokens(), root=None, device="cpu", threads=1, memory_limit="1GiB",
+                feature=dataset.Tokens(), list=None, root=None, device="cpu", threads=1, memory_limit="1GiB",
             ),
             "dataset.Verified": lambda: Recipe(dataset.Verified, **dataset.verify(path("rows.h5"))),
             "dataset.Verified.__getitem__": lambda: Recipe(dataset.verify(path("rows.h5")).__getitem__, "rows"),
@@ -504,6 +506,7 @@ class World:
                 synth.compose, preset="focus", seconds=5, seed=1, key="F#", mode="lydian", tempo=96.0, intensity=0.7,
                 voices="melody,drums", brightness=2.0,
             ),
+            "synth.presets": lambda: Recipe(synth.presets, folder=self.folder),
             "synth.preset_yaml": lambda: Recipe(synth.preset_yaml, preset="focus", tempo=96.0),
             "synth.render with a SoundFont": lambda: Recipe(
                 synth.render, score=soundfont.midi(), seconds=0.05, rate=16_000, soundfont=path("tiny.sf2")

@@ -38,9 +38,12 @@ class Tasks(FolderCase):
             )
             sizes = await pack.save_file_async(weights, self.path("w.safetensors"))
             report = await dataset.build_async(self.path("a.wav"), self.path("a.h5"), dataset.Mel(segment=0.5), progress=False)
-            return sounds, sizes, report, await pack.load_file_async(self.path("w.safetensors"), "np")
+            merged = await dataset.merge_async([self.path("a.h5")], self.path("b.h5"), threads=1)
+            checked = merged, (await dataset.verify_async(self.path("b.h5"))).rows
+            return sounds, sizes, (report, *checked), await pack.load_file_async(self.path("w.safetensors"), "np")
 
-        (piece, rows, decoded, spectrogram, pieces, codes, clips, encoded), sizes, report, loaded = asyncio.run(work())
+        (piece, rows, decoded, spectrogram, pieces, codes, clips, encoded), sizes, built, loaded = asyncio.run(work())
+        report, merged, verified = built
         for found, expected in [
             (piece, synth.render("preset:focus", seconds=0.1)), (rows, synth.voices([60, 64], seconds=0.1)),
             (decoded, decoder.decode(frames(3))), (spectrogram, mel.spectrogram(samples)), (pieces[0], piece),
@@ -48,7 +51,7 @@ class Tasks(FolderCase):
             (loaded["w"], weights["w"]),
         ]:
             numpy.testing.assert_array_equal(found, expected)
-        self.assertEqual((sizes.source_bytes > 2_400, report.rows), (True, 3))
+        self.assertEqual((sizes.source_bytes > 2_400, report.rows, merged, verified), (True, 3, 3, 3))
         self.assertEqual(synth.render_async.__name__, "render_async")
         self.assertIn("`render`, on a thread", synth.render_async.__doc__)
 
@@ -126,6 +129,14 @@ class Tasks(FolderCase):
         self.cancelled(lambda: dataset.build_async(self.path("long.wav"), built, feature, progress=False), once=begun)
         self.assertFalse(os.path.exists(built))
         self.assertTrue(begun())
+
+    def test_a_cancelled_merge_leaves_no_part_of_its_output(self):
+        audio.write(self.path("long.wav"), numpy.zeros(22_050 * 60, "i2"), 22_050)
+        dataset.build(self.path("long.wav"), self.path("x.h5"), dataset.Mel(segment=1.0, segment_hop=0.01), progress=False)
+        self.cancelled(lambda: dataset.verify_async(self.path("x.h5"), threads=1))
+        merge = lambda: dataset.merge_async([self.path("x.h5")], self.path("y.h5"), overwrite=True, threads=1)
+        self.cancelled(merge)
+        self.assertNotIn("y.h5.partial", os.listdir(self.folder))
 
     def test_a_deadline_and_errors_pass_through(self):
         async def late():

@@ -54,8 +54,39 @@ class Prepared(FolderCase):
             dataset.verify(self.path("x.h5"), repair=True, inputs=self.wavs)
         with self.assertRaisesRegex(ValueError, "without the original audio"):
             dataset.verify(self.path("x.h5"), repair=True)
-        with self.assertRaisesRegex(ValueError, "those of a repair"):
-            dataset.verify(self.path("x.h5"), inputs=self.wavs)
+        for wrong in ({"inputs": self.wavs}, {"feature": tokens}, {"list": "x"}, {"root": "x"}, {"device": "cpu"}):
+            with self.assertRaisesRegex(ValueError, f"{next(iter(wrong))} belongs to a repair"):
+                dataset.verify(self.path("x.h5"), **wrong)
+
+    def test_a_list_of_any_name_is_built_and_repaired(self):
+        with open(self.path("names"), "w") as file:
+            file.write("0.wav\n2.wav\n")
+        given = {"list": self.path("names"), "root": self.wavs}
+        report = dataset.build((), self.path("x.h5"), Mel(segment=1.0), **given, progress=False)
+        with open(self.path("x.h5"), "rb") as file:
+            whole = file.read()
+        place = next(c for c in melisma._melisma._dataset_columns(self.path("x.h5"))[0] if c[0] == "mel")[4]
+        with open(self.path("x.h5"), "r+b") as file:
+            file.seek(place)
+            file.write(b"\x55")
+        found = dataset.verify(self.path("x.h5"), repair=True, **given)
+        self.assertEqual((report.files_ok, found.rebuilt, found.problem), (2, [0], None))
+        with open(self.path("x.h5"), "rb") as file:
+            self.assertEqual(file.read(), whole)
+
+    def test_threads_and_memory_are_those_of_the_call(self):
+        for number in (1, 2):
+            part = self.path(f"{number}.h5")
+            dataset.build(self.wavs, part, Mel(segment=1.0), shard=(number, 2), progress=False)
+        shards = [self.path("1.h5"), self.path("2.h5")]
+        for work in (
+            lambda **given: dataset.verify(shards[0], **given),
+            lambda **given: dataset.merge(shards, self.path("x.h5"), overwrite=True, **given),
+        ):
+            work(threads=1, memory_limit="64MiB")
+            for wrong, text in (({"memory_limit": "100KiB"}, "memory"), ({"threads": 0}, "threads")):
+                with self.assertRaisesRegex(melisma.MelismaError, text):
+                    work(**wrong)
 
     def test_columns_of_a_table_are_kept(self):
         with open(self.path("t.csv"), "w") as file:
@@ -88,10 +119,16 @@ class Prepared(FolderCase):
         trim = Trim(threshold_db=-40.0, margin=0.0)
         report = dataset.build(self.wavs, self.path("x.h5"), Mel(segment=0.5, trim=trim, loudness=-30.0), progress=False)
         self.assertEqual((report.files_ok, report.files_failed, report.failures_by_code), (2, 1, {"silent": 1}))
+        self.assertEqual(report.files_peak_limited, 0)
         # The start of the 10 ms in which the sound begins.
         self.assertEqual(dataset.open(self.path("x.h5")).column("start_sample")[0], 22_050 // 221 * 221)
         config = json.loads(dataset.open(self.path("x.h5")).attributes["config"])
         self.assertEqual((config["trim"], config["loudness"]), ({"threshold_db": -40.0, "margin_seconds": 0.0}, -30.0))
+        click = tone(22_050 * 2) / 20
+        click[0, 9_000] = 0.9
+        audio.write(os.path.join(self.wavs, "1.wav"), click, 22_050)
+        report = dataset.build(self.wavs, self.path("z.h5"), Mel(segment=0.5, loudness=-20.0), progress=False)
+        self.assertEqual((report.files_ok, report.files_peak_limited), (3, 1))
         with self.assertRaisesRegex(ValueError, "trim is 3"):
             Mel(trim=3)
         with self.assertRaisesRegex(melisma.MelismaError, "a loudness of 3 LUFS is out of range: -70 to 0"):

@@ -88,6 +88,16 @@ class Scores(unittest.TestCase):
             played = synth.render(f"preset:{path}", seconds=1, seed=5, rate=16_000)
             numpy.testing.assert_array_equal(synth.render("preset:bright", seconds=1, seed=5, rate=16_000, key="A", tempo=60), played)
             self.assertEqual(synth.Stream(path, rate=16_000).read(160).shape, (2, 160))
+            with open(os.path.join(folder, "wrong.yaml"), "w") as file:
+                file.write("volume: 3")
+            with self.assertWarnsRegex(UserWarning, "not a preset: .*wrong.yaml") as warned:
+                listed = synth.presets(folder)
+            self.assertEqual(os.path.basename(warned.filename), "test_synth.py")
+            self.assertEqual(set(listed) - set(synth.presets()), {path})
+            self.assertEqual(synth.presets(path)[path], listed[path])
+            self.assertEqual(synth.compose(max(listed, key=len), seconds=1).tempo, 60)
+            with self.assertRaisesRegex(OSError, "nowhere"):
+                synth.presets(os.path.join(folder, "nowhere"))
             with open(path, "w") as file:
                 file.write("volume: 3")
             with self.assertRaisesRegex(ValueError, "volume"):

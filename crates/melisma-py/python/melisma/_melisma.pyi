@@ -80,6 +80,7 @@ _Objective: TypeAlias = Literal["p50", "p99", "memory", "first"]
 _Spoken: TypeAlias = tuple[_Floats, list[_Integers], dict[str, int], list[str]]
 _Manner: TypeAlias = dict[str, Any]
 _ExecArgs: TypeAlias = tuple[str | None, int | None, int | str | None]
+_HostArgs: TypeAlias = tuple[int | None, int | str | None]
 _R = TypeVar("_R")
 
 @final
@@ -496,7 +497,7 @@ class _Score:
     def to_json(self) -> str: ...
     def to_midi(self) -> bytes: ...
 
-def _styles() -> dict[str, str]: ...
+def _styles(folder: StrPath | None) -> tuple[dict[str, str], list[str]]: ...
 def _preset_yaml(preset: str, **changes: str | float | None) -> str: ...
 def _render(scores: list[_Score], args: dict[str, Any], out: list[_Array] | None) -> list[_Floats]: ...
 def _stems(score: _Score, args: dict[str, Any], by: str) -> tuple[_Floats, list[tuple[str, _Floats]]]: ...
@@ -649,8 +650,8 @@ class _Inputs:
     """All input files of a dataset, in order."""
 
     @staticmethod
-    def find(places: Sequence[StrPath], root: StrPath | None) -> _Inputs:
-        """Searches folders, audio files and lists, whose relative paths begin at `root`."""
+    def find(places: Sequence[StrPath], list: StrPath | None, root: StrPath | None) -> _Inputs:
+        """Searches folders, audio files and lists, whose relative paths begin at `root`; `list` may have any name."""
     @staticmethod
     def within(folder: StrPath, names: Sequence[StrPath]) -> _Inputs:
         """Finds the audio files among `names`, which will lie below `folder`."""
@@ -698,13 +699,14 @@ class _Builder:
         """Builds one dataset or shard, and returns a report."""
 
 def _merge(
+    exec: _HostArgs,
     shards: Sequence[StrPath],
     output: StrPath,
     store: str | None,
     policy: tuple[bool, bool],
     lines: dict[str, bool] | None,
 ) -> tuple[int, list[int]]: ...
-def _verify(path: StrPath) -> dict[str, Any]: ...
+def _verify(exec: _HostArgs, path: StrPath) -> dict[str, Any]: ...
 def _dataset_columns(
     path: StrPath,
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...

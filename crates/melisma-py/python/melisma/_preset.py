@@ -1,20 +1,28 @@
 """Presets of generated music, and what can be changed of them."""
 
+import warnings
 from typing import TypeAlias
 
 from . import _melisma
+from ._path import StrPath, path_of
 
 Change: TypeAlias = str | float | None
 """A change to a preset; None is none."""
 
 
-def presets() -> dict[str, str]:
-    """Returns the presets of generated music.
+def presets(folder: StrPath | None = None) -> dict[str, str]:
+    """Returns the presets of generated music. Files of `folder` that are no presets are warned of.
+
+    Args:
+        folder: A folder of presets in .yaml files, or one such file; None lists those that are built in.
 
     Returns:
-        What each is, by name.
+        What each is, by name; those of `folder` by their paths, which `compose` takes too.
     """
-    return _melisma._styles()
+    found, faults = _melisma._styles(None if folder is None else path_of(folder))
+    for fault in faults:
+        warnings.warn(f"not a preset: {fault}", stacklevel=2)
+    return found
 
 
 def changes() -> dict[str, str]:

@@ -28,8 +28,8 @@ from ._rows import Dataset, Rows, collate
 from ._shard import index_of
 
 __all__ = [
-    "Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "Trim", "Verified", "build", "build_async", "collate", "merge", "open",
-    "verify",
+    "Dataset", "Mel", "Report", "Rows", "Table", "Tokens", "Trim", "Verified", "build", "build_async", "collate", "merge",
+    "merge_async", "open", "verify", "verify_async",
 ]
 
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
@@ -47,6 +47,7 @@ class Report(_report.Report):
         files_ok: Files that were used.
         files_failed: Files that could not be used.
         files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
+        files_peak_limited: Files that are quieter than `loudness`, because of their peaks.
         files_without_text: Files without a text, for tokens.
         failures: A dict for each file that failed, with `path` and the reason.
         failures_by_code: How many there are of each reason, its `code`.
@@ -60,6 +61,7 @@ class Report(_report.Report):
     files_ok: int
     files_failed: int
     files_left_out: int
+    files_peak_limited: int
     files_without_text: int
     failures: list[dict[str, Any]]
     failures_by_code: dict[str, int]
@@ -107,6 +109,7 @@ def build(
     overwrite: bool = False,
     on_error: Literal["skip", "fail"] = "skip",
     max_failures: int | None = None,
+    list: StrPath | None = None,
     root: StrPath | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -127,6 +130,7 @@ def build(
         overwrite: Whether an existing output is replaced.
         on_error: "skip" lists files that fail and goes on; "fail" stops at the first.
         max_failures: How many files may fail before the build stops; None is any number.
+        list: One more list of files, whatever its name; "-" is stdin.
         root: Where relative paths in lists begin; None is the folder of the list.
         device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
         threads: Threads of the CPU; None is that of the settings.
@@ -150,7 +154,7 @@ def build(
     callback, bar = _progress_callback(progress)
     try:
         report = _feature.builder(resolved, (device, threads, memory_limit)).build({
-            "inputs": _found(inputs, root),
+            "inputs": _found(inputs, list, root),
             "output": path_of(output),
             "store": store,
             "shard": (index, count),
@@ -176,6 +180,8 @@ def merge(
     allow_missing: bool = False,
     format: LineFormat | None = None,
     drop_repeats: bool = False,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
 ) -> int:
     """Merges the shards of one dataset. The bytes are those of a build without shards. Every row is checked first.
 
@@ -187,13 +193,19 @@ def merge(
         allow_missing: Whether shards may be missing.
         format: What a line of .jsonl holds, as in `Tokens`; None is as in the shards, or else codes.
         drop_repeats: As in `Tokens`.
+        threads: Threads that check the shards; None is that of the settings.
+        memory_limit: Bytes, or text such as "2GiB"; None is that of the settings.
 
     Returns:
         The number of rows.
     """
     places = [path_of(shard) for shard in shards]
     lines = None if format is None and not drop_repeats else _feature.lines_of(format or "codes", drop_repeats)
-    return _melisma._merge(places, path_of(output), store, (overwrite, allow_missing), lines)[0]
+    host, policy = (threads, memory_limit), (overwrite, allow_missing)
+    return _melisma._merge(host, places, path_of(output), store, policy, lines)[0]
+
+
+merge_async = twin(merge)
 
 
 def verify(
@@ -202,6 +214,7 @@ def verify(
     repair: bool = False,
     inputs: StrPath | Iterable[StrPath] | None = None,
     feature: Feature | None = None,
+    list: StrPath | None = None,
     root: StrPath | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -210,14 +223,15 @@ def verify(
     """Checks every column of every row of a dataset against its recorded hash, and repairs it where that is wanted.
 
     A repair rebuilds damaged rows from the original audio, with the bytes that they had. It writes nothing if a file or
-    text has changed or is missing. The other arguments belong to it.
+    text has changed or is missing. `inputs`, `feature`, `list`, `root` and `device` belong to it.
 
     Args:
         path: The dataset.
         repair: Whether damaged rows are rebuilt.
-        inputs: What the dataset was built from, as in `build`.
+        inputs: What the dataset was built from, as in `build`; None is `list` alone.
         feature: `Tokens` with the model and the texts of tokens; their other settings, and those of spectrograms, are
             taken from the dataset.
+        list: As in `build`.
         root: As in `build`.
         device: `cpu`, `cuda` or `cuda:N`, as when it was built; None is that of the settings.
         threads: Threads of the CPU; None is that of the settings.
@@ -229,19 +243,28 @@ def verify(
     if not isinstance(repair, bool):
         raise value_error(f"repair is {repair!r}", "use True or False")
     if not repair:
-        if inputs is not None or feature is not None:
-            raise value_error("inputs and feature are those of a repair", "use repair=True, or leave them out")
-        return Verified(**_melisma._verify(path_of(path)))
-    if inputs is None:
+        of_repair = {"inputs": inputs, "feature": feature, "list": list, "root": root, "device": device}
+        for name, value in of_repair.items():
+            if value is not None:
+                raise value_error(f"{name} belongs to a repair", "use repair=True, or leave it out")
+        return Verified(**_melisma._verify((threads, memory_limit), path_of(path)))
+    if inputs is None and list is None:
         raise value_error("a repair without the original audio", "name it: inputs=\"wavs/\"")
     place = (device, threads, memory_limit)
     builder = _melisma._Builder.like(place, path_of(path)) if feature is None else _feature.builder(feature, place)
-    return Verified(**builder.repair(_found(inputs, root), path_of(path)))
+    return Verified(**builder.repair(_found(() if inputs is None else inputs, list, root), path_of(path)))
 
 
-def _found(inputs: StrPath | Iterable[StrPath], root: StrPath | None) -> _melisma._Inputs:
-    places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    return _melisma._Inputs.find([path_of(place) for place in places], None if root is None else path_of(root))
+verify_async = twin(verify)
+
+
+def _found(
+    inputs: StrPath | Iterable[StrPath], listed: StrPath | None, root: StrPath | None
+) -> _melisma._Inputs:
+    places = [path_of(place) for place in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+    return _melisma._Inputs.find(
+        places, None if listed is None else path_of(listed), None if root is None else path_of(root)
+    )
 
 
 def _progress_callback(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:

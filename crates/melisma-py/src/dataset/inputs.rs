@@ -17,10 +17,11 @@ pub struct PyInputs {
 
 #[pymethods]
 impl PyInputs {
-    /// Searches folders, audio files and lists, whose relative paths begin at `root`.
+    /// Searches folders, audio files and lists, whose relative paths begin at `root`; `list` may have any name.
     #[staticmethod]
-    fn find(py: Python<'_>, places: Vec<PathBuf>, root: Option<PathBuf>) -> PyResult<Self> {
-        Ok(Self { inputs: signal::alone(py, move |_| Search::new(&places).with_root(root).run())? })
+    fn find(py: Python<'_>, places: Vec<PathBuf>, list: Option<PathBuf>, root: Option<PathBuf>) -> PyResult<Self> {
+        let search = Search::new(&places).with_list(list).with_root(root);
+        Ok(Self { inputs: signal::alone(py, move |_| search.run())? })
     }
 
     /// Finds the audio files among `names`, which will lie below `folder`.

@@ -6,21 +6,24 @@ use std::sync::Arc;
 use melisma::Result;
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Counters, Feature, Inputs, Lines, Repaired, Request, Verified};
-use melisma::runtime::device::available_threads;
 use pyo3::prelude::*;
 use serde_json::json;
 
+use super::{HostArgs, host};
 use crate::array;
-use crate::error::raise;
-use crate::exec_context::{self, ExecContext};
+use crate::exec_context::ExecContext;
 use crate::signal::{self, Stop};
 
 /// Reads every row, and returns what was found.
 #[pyfunction(name = "_verify")]
-pub fn verify_dataset(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    let exec = exec_context::shared(py, Some("cpu"))?;
-    let budget = exec.get()?.context.budget();
-    let verified = py.detach(|| dataset::verify(&path, available_threads(), budget)).map_err(raise)?;
+pub fn verify_dataset<'py>(py: Python<'py>, exec: HostArgs<'py>, path: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+    let exec = host(py, exec)?;
+    let threads = exec.config.threads.value.count();
+    let work = |stop: &Stop| {
+        let counters = Counters::stopped_by(Arc::clone(&stop.0));
+        dataset::verify_watched(&path, threads, exec.context.budget(), &counters)
+    };
+    let verified = signal::watched(py, work, || Ok(()))?;
     shown(py, &verified, &[])
 }
 

@@ -1,6 +1,8 @@
 //! Scores: notes, bends and moves of controls.
 
-use melisma::synth::{self, STYLES, Score};
+use std::path::PathBuf;
+
+use melisma::synth::{self, STYLES, Score, Style};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -61,12 +63,19 @@ impl PyScore {
     }
 }
 
-/// Returns the presets by name, with what each is.
+/// Returns the presets by name, with what each is, those of a folder by path, and why files in it are no presets.
 #[pyfunction(name = "_styles")]
-pub fn styles(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let all = PyDict::new(py);
+pub fn styles(py: Python<'_>, folder: Option<PathBuf>) -> PyResult<(Bound<'_, PyDict>, Vec<String>)> {
+    let (all, mut faults) = (PyDict::new(py), Vec::new());
     for style in STYLES {
         all.set_item(&*style.name, &*style.about)?;
     }
-    Ok(all)
+    let listed = py.detach(|| folder.map_or(Ok(Vec::new()), Style::list)).map_err(raise)?;
+    for (path, style) in listed {
+        match style {
+            Ok(style) => all.set_item(path.into_os_string(), &*style.about)?,
+            Err(error) => faults.push(error.to_string()),
+        }
+    }
+    Ok((all, faults))
 }
