@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use melisma::Existing;
 use melisma::audio::wav::SampleFormat;
-use melisma::synth::{Clips, SoundFont, Style, seed};
+use melisma::synth::{Clips, SoundFont, Style, Variation, seed};
 use melisma::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::variation;
 use crate::error::raise;
 use crate::exec_context::{ExecContext, ExecOptions};
 use crate::signal::{self, Stop};
@@ -18,6 +19,7 @@ use crate::signal::{self, Stop};
 #[pyo3(from_item_all)]
 pub struct Settings {
     preset: String,
+    changes: Option<Py<PyDict>>,
     count: u32,
     seconds: f64,
     seed: String,
@@ -28,10 +30,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn clips(&self, folder: PathBuf, existing: Existing) -> Result<Clips> {
+    fn clips(&self, variation: Variation, folder: PathBuf, existing: Existing) -> Result<Clips> {
         let preset = self.preset.strip_prefix("preset:").unwrap_or(&self.preset);
         let unknown = || Error::invalid(format!("sample_format is `{}`: s16, s24 or f32", self.sample_format));
-        Ok(Clips::new(Style::find(preset)?, self.seconds, folder)
+        Ok(Clips::new(variation.apply(Style::find(preset)?), self.seconds, folder)
             .with_first_seed(seed(&self.seed))
             .with_sample_rate(self.rate)
             .with_format(SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?)
@@ -55,7 +57,8 @@ pub fn make_clips<'py>(
     let exec =
         ExecContext::open(py, ExecOptions { device: device.as_deref(), threads: Some(threads), memory_limit: None })?;
     let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
-    let clips = py.detach(|| settings.clips(folder, existing)).map_err(raise)?;
+    let variation = variation::read(settings.changes.as_ref().map(|changes| changes.bind(py)))?;
+    let clips = py.detach(|| settings.clips(variation, folder, existing)).map_err(raise)?;
     let part = Clips::shard(settings.count, shard);
     let work = |stop: &Stop| {
         let tick = || stop.check();

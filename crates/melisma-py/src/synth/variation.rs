@@ -20,7 +20,7 @@ pub fn preset_yaml(preset: &str, changes: Option<&Bound<'_, PyDict>>) -> PyResul
 }
 
 /// Reads texts and numbers by their names; None changes nothing.
-fn read(changes: Option<&Bound<'_, PyDict>>) -> PyResult<Variation> {
+pub fn read(changes: Option<&Bound<'_, PyDict>>) -> PyResult<Variation> {
     let mut variation = Variation::default();
     for (name, value) in changes.into_iter().flatten() {
         let name: String = name.extract()?;

@@ -30,11 +30,13 @@ class Case(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def work(self, feature=Mel(), output="out.h5", inputs=None, shards=None, overwrite=False):
+    def work(self, feature=Mel(), output="out.h5", inputs=None, shards=None, overwrite=False, **more):
         options = {
             "store": None, "overwrite": overwrite, "feature": feature, "memory_limit": None, "scratch": self.folder,
+            "list": None, "root": None, **more,
         }
-        return _dataset.Build([inputs or self.wavs], self.path(output), shards, options)
+        places = [self.wavs] if inputs is None else inputs
+        return _dataset.Build(places, self.path(output), shards, options)
 
 
 class Arguments(Case):
@@ -57,13 +59,48 @@ class Arguments(Case):
             jobs_on_ray.build(self.wavs, self.path("out.jsonl"))
         with self.assertRaisesRegex(ValueError, "count is 0"):
             jobs_on_ray.clips("focus", self.path("clips"), 0)
+        with self.assertRaisesRegex(ValueError, "key cannot be used with clips"):
+            jobs_on_ray.clips("focus", self.path("clips"), 2, key="A")
         for wrong, text in (
             ({"output": "out.txt"}, "unknown kind of output `.txt`"), ({"speed": 2.0}, "tokens have no speed"),
-            ({"seed": -1}, "seed is -1"), ({"shards": 0}, "shards is 0"),
+            ({"seed": -1}, "seed is -1"), ({"shards": 0}, "shards is 0"), ({"format": "ids"}, "format is 'ids'"),
+            ({"format": "orpheus"}, "for lines of tokens"), ({"drop_repeats": True}, "for lines of tokens"),
         ):
             given = {"texts": self.path("list.jsonl"), "output": self.path("out.h5"), "voice_model": self.path("voice")}
             with self.assertRaisesRegex(ValueError, text):
                 jobs_on_ray.speak(**(given | wrong))
+
+    def begun(self, job, *arguments, **more):
+        """The work of a job that is begun without a cluster."""
+        with mock.patch.object(_jobs, "_run", side_effect=Stop) as run, self.assertRaises(Stop):
+            job(*arguments, **more)
+        return run.call_args.args[0]
+
+    def test_paths_mean_the_same_on_every_node(self):
+        build = self.begun(jobs_on_ray.build, ["a.wav"], "out.h5", list="names", root="wavs")
+        self.assertEqual(build.listing, (os.path.abspath("names"), os.path.abspath("wavs")))
+        self.assertEqual(build.needs().reads, tuple(map(os.path.abspath, ("a.wav", "names", "wavs"))))
+        with self.assertRaisesRegex(ValueError, "a remote folder has no list and no root"):
+            self.begun(jobs_on_ray.build, "s3://bucket/wavs", "out.h5", root="wavs")
+        for preset, expected in (
+            ("mine.yaml", os.path.abspath("mine.yaml")), ("preset:mine.yml", os.path.abspath("mine.yml")),
+            ("preset:focus", "preset:focus"), ("focus", "focus"),
+        ):
+            clips = self.begun(jobs_on_ray.clips, preset, "clips", 2, tempo=96, mode="dorian", voices=None)
+            self.assertEqual(clips.settings["preset"], expected)
+            self.assertEqual(clips.settings["changes"], {"tempo": 96.0, "mode": "dorian"})
+            self.assertEqual(clips.needs().reads, (expected,) if os.path.isabs(expected) else ())
+        speak = self.begun(jobs_on_ray.speak, "l.jsonl", "out.jsonl", "voice", format="orpheus", drop_repeats=True)
+        self.assertEqual((speak.asked["format"], speak.asked["drop_repeats"]), ("orpheus", True))
+
+    def test_lists_have_a_root(self):
+        write_files(self.wavs, 3)
+        with open(self.path("names"), "w", encoding="utf-8") as file:
+            file.write("002.wav\n000.wav\n")
+        work = self.work(HALF, inputs=[], shards=1, list=self.path("names"), root=self.wavs)
+        self.assertEqual(work.prepare(1)["files"], 2)
+        with self.assertRaisesRegex(ValueError, "begun with root="):
+            self.work(HALF, inputs=[], shards=1, list=self.path("names")).prepare(1)
 
     def test_old_spellings(self):
         for text, feature, old in (
@@ -112,7 +149,8 @@ class Arguments(Case):
             "sample_format": "s16",
         }
         _clips.check(clip)
-        for wrong in ({"seconds": -1.0}, {"rate": 0}, {"preset": "nothing"}):
+        _clips.check(clip | {"changes": {"tempo": 96.0, "mode": "dorian"}})
+        for wrong in ({"seconds": -1.0}, {"rate": 0}, {"preset": "nothing"}, {"changes": {"mode": "ionian"}}):
             with self.assertRaises(MelismaError):
                 _clips.check(clip | wrong)
         _pack.check(None)

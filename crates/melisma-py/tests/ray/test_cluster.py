@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -119,6 +120,11 @@ class Results(Nodes):
         )
         self.assertEqual((digest(self.path("uri.h5")), report["files_ok"]), (expected, 6))
         self.assertEqual(os.listdir(scratch), [])
+        with open(self.path("names"), "w", encoding="utf-8") as file:
+            file.writelines(f"{index:03}.wav\n" for index in range(6))
+        given = {"list": self.path("names"), "root": self.wavs}
+        report = melisma.ray.build((), self.path("listed.h5"), HALF, shards=3, **given)
+        self.assertEqual((digest(self.path("listed.h5")), report.files_peak_limited), (expected, 0))
 
     def test_checkpoints_and_clips(self):
         self.start()
@@ -159,6 +165,21 @@ class Results(Nodes):
         self.assertEqual((report["shards_resumed"], digest(clips)), (2, whole))
         melisma.ray.clips("preset:bright", clips, 2, seconds=0.5, rate=16_000, overwrite=True)
         self.assertEqual(len(os.listdir(clips)), 4)
+
+    def test_clips_of_an_own_preset_and_its_changes(self):
+        self.start()
+        mine, alone = self.path("mine.yaml"), self.path("alone")
+        with open(mine, "w", encoding="utf-8") as file:
+            file.write(synth.preset_yaml("sleep"))
+        asked = "--clips 3 --seconds 1 --rate 16000 --tempo 96 --mode dorian -q".split()
+        subprocess.run([os.environ["MELISMA"], "synth", f"preset:{mine}", "-o", alone, *asked], check=True)
+        given = {"seconds": 1.0, "rate": 16_000, "tempo": 96, "mode": "dorian"}
+        self.assertEqual(melisma.ray.clips(mine, self.path("own"), 3, **given).clips, 3)
+        self.assertEqual(digest(self.path("own")), digest(alone))
+        with open(mine, "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        with self.assertRaisesRegex(ValueError, "begun with file "):
+            melisma.ray.clips(mine, self.path("own"), 3, **given)
 
 
 class Deaths(Nodes):
@@ -281,6 +302,7 @@ class Faults(Nodes):
 def begin(test, shards):
     """Begins the job `out.h5` and leaves it there."""
     options = {"store": None, "overwrite": False, "feature": HALF, "memory_limit": None, "scratch": None}
+    options |= {"list": None, "root": None}
     melisma.ray._dataset.Build([test.wavs], test.path("out.h5"), shards, options).prepare(2)
 
 

@@ -33,8 +33,8 @@ class Speaking(Nodes):
         voice.write(self.path("voice"))
         self.list = self.path("list.jsonl")
 
-    def alone(self, name):
-        command = [PROGRAM, "speak", "--list", self.list, "-o", self.path(name), "--voice-model", self.path("voice"), "-q"]
+    def alone(self, name, *more):
+        command = [PROGRAM, "speak", "--list", self.list, "-o", self.path(name), "--voice-model", self.path("voice"), "-q", *more]
         self.assertEqual(subprocess.run(command).returncode, 1)
         return digest(self.path(name))
 
@@ -53,6 +53,9 @@ class Speaking(Nodes):
             self.assertEqual([failure["path"] for failure in report.failures], ["list.jsonl:3"])
             again = self.speak(name, shards=4)
             self.assertEqual((again.shards_resumed, again.texts, digest(self.path(name))), (4, 10, expected))
+        expected = self.alone("alone-ids.jsonl", "--format", "orpheus", "--drop-repeats")
+        self.speak("ids.jsonl", shards=4, format="orpheus", drop_repeats=True)
+        self.assertEqual(digest(self.path("ids.jsonl")), expected)
         lists = [digest(self.path(f"{name}corpus.h5.failures.jsonl")) for name in ("", "alone-")]
         self.assertEqual(lists[0], lists[1])
         self.assertEqual(glob.glob(self.path("corpus.h5.shards/shard-*.h5*")), [])

@@ -15,8 +15,8 @@ from ._folder import Folder, Plan, remove, stamp, stem
 
 #: Clips of a shard where the caller does not say how many shards there are.
 CLIPS_PER_SHARD = 256
-#: What a job without a SoundFont does not name.
-NONE = {"soundfont": None}
+#: What a job that does not ask for it does not name.
+NONE = {"soundfont": None, "changes": None}
 #: Seconds of the clip that checks the settings, and of the longest one.
 TRIAL_S, LONGEST_S = 0.02, 86_400
 
@@ -31,9 +31,12 @@ class Clips:
         self._place: tuple[str | None, int] = (None, 1)
 
     def needs(self) -> Needs:
-        """Returns the needs: room beside the folder of clips."""
-        font = self.settings.get("soundfont")
-        return Needs(self._version, () if font is None else (font,), (os.path.dirname(self.output),))
+        """Returns the needs: the files of the preset and the SoundFont, and room beside the folder of clips."""
+        return Needs(self._version, tuple(self._reads()), (os.path.dirname(self.output),))
+
+    def _reads(self) -> list[str]:
+        preset, font = self.settings["preset"], self.settings.get("soundfont")
+        return [*([preset] if is_file(preset) else []), *([] if font is None else [font])]
 
     def prepare(self, n_workers: int) -> dict[str, Any]:
         """Decides the ranges once. Ranges with a clip that changed since it was made are made again."""
@@ -47,7 +50,8 @@ class Clips:
             return {"shards": _shards.choose(self.shards, n_workers, count, CLIPS_PER_SHARD)}, lambda: None
 
         # Clips that are there are checked against their labels, so a folder of them is never refused.
-        job = self.folder.begin({"settings": self.settings}, [], plan, self.overwrite)
+        asked = {"settings": self.settings} | {f"file {path}": stamp([path]) for path in self._reads()}
+        job = self.folder.begin(asked, [], plan, self.overwrite)
         _shards.check(self.folder, job, self.shards, count)
         os.makedirs(self.output, exist_ok=True)
         if before is not None and self.overwrite:
@@ -83,6 +87,11 @@ class Clips:
     def finish(self, shards: Sequence[int]) -> dict[str, Any]:
         """Does nothing: no clips are left."""
         return {"output": self.output}
+
+
+def is_file(preset: str) -> bool:
+    """Returns whether a preset is a file and not a name."""
+    return os.path.splitext(preset)[1].lower() in (".yaml", ".yml")
 
 
 def check(settings: dict[str, Any]) -> None:

@@ -28,7 +28,8 @@ MAX_LISTED = 1000
 TIMEOUT_S = 120
 #: What a shard's report passes on.
 KEYS = (
-    "rows", "frames", "files_ok", "files_failed", "files_left_out", "files_without_text", "audio_seconds", "wall_seconds",
+    "rows", "frames", "files_ok", "files_failed", "files_left_out", "files_peak_limited", "files_without_text",
+    "audio_seconds", "wall_seconds",
 )
 
 
@@ -41,8 +42,12 @@ class Build:
         self.overwrite: bool = options["overwrite"]
         self.feature: Feature = options["feature"]
         self.memory_limit: int | str | None = options["memory_limit"]
+        #: One more list of files, and where relative paths in lists begin.
+        self.listing: tuple[str | None, str | None] = (options["list"], options["root"])
         self.folder = Folder(f"{output}.shards")
         self.remote = Remote.of(inputs, options["scratch"])
+        if self.remote and self.listing != (None, None):
+            raise value_error(f"{self.remote.uri}: a remote folder has no list and no root", "leave them out")
         self._version = melisma.__version__
         self._builder: _melisma._Builder | None = None
         self._listed: _melisma._Inputs | None = None
@@ -51,7 +56,7 @@ class Build:
     def needs(self) -> Needs:
         """Returns the needs: the inputs, the model and the table, and room beside the output and for remote files."""
         reads = [path for path in _paths(self.feature) if not path.startswith("builtin:")]
-        reads += [] if self.remote else self.inputs
+        reads += [] if self.remote else [*self.inputs, *filter(None, self.listing)]
         writes = [os.path.dirname(self.output), *([self.remote.parent] if self.remote else [])]
         return Needs(self._version, tuple(reads), tuple(writes))
 
@@ -62,7 +67,10 @@ class Build:
         fields = dataclasses.asdict(self.feature)
         kept = {name: value for name, value in fields.items() if name not in _feature.TECHNIQUES}
         settings = {"feature": type(self.feature).__name__, **kept}
-        asked = {"inputs": self.inputs, "store": self.store, "settings": settings, "memory_limit": self.memory_limit}
+        asked = {
+            "inputs": self.inputs, "list": self.listing[0], "root": self.listing[1], "store": self.store,
+            "settings": settings, "memory_limit": self.memory_limit,
+        }
         job = self.folder.begin(asked, [self.output], partial(self._plan, n_workers), self.overwrite)
         _shards.check(self.folder, job, self.shards, job["files"])
         if self.folder.read("merged.json") is not None:
@@ -77,10 +85,10 @@ class Build:
 
     def _plan(self, n_workers: int) -> Plan:
         _feature.builder(self.feature, ("cpu", 1, self.memory_limit))
-        self._check_outputs([] if self.remote else self.inputs)
+        self._check_outputs([] if self.remote else [*self.inputs, *filter(None, self.listing[:1])])
         if os.path.isdir(self.output):
             check_dataset(self.output)
-        listed, skipped = self.remote.list() if self.remote else find(self.inputs)
+        listed, skipped = self.remote.list() if self.remote else find(self.inputs, self.listing)
         if os.path.exists(self.output) and not self.remote:
             self._check_outputs(map(str, listed.paths(0, 1)))
         shards = _shards.choose(self.shards, n_workers, len(listed), FILES_PER_SHARD)
@@ -197,9 +205,9 @@ def _paths(feature: Feature) -> list[str]:
     return [str(feature.model), *([] if feature.texts is None else [str(feature.texts.path)])]
 
 
-def find(inputs: Sequence[str]) -> tuple[_melisma._Inputs, list[str]]:
+def find(inputs: Sequence[str], listing: tuple[str | None, str | None]) -> tuple[_melisma._Inputs, list[str]]:
     """Returns the audio files of local inputs, and what was left out, in words."""
-    listed = _melisma._Inputs.find(inputs, None)
+    listed = _melisma._Inputs.find(inputs, *listing)
     return listed, listed.skipped()
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any, Literal, Unpack
 
 from .._array import value_error
-from .._feature import Feature, Tokens, as_feature, warn_of_builtin
+from .._feature import Feature, LineFormat, Tokens, as_feature, lines_of, warn_of_builtin
 from .._path import StrPath, path_of
+from .._preset import Change
 from ..dataset import Store
 from ..speak import Sampling, as_manner, as_which
-from ._clips import Clips
+from ._clips import Clips, is_file
 from ._cluster import Cluster, Needs, Workers, check_int
 from ._dataset import Build
 from ._error import JobError
@@ -50,6 +51,8 @@ def build(
     allow_missing: bool = False,
     overwrite: bool = False,
     store: Store | None = None,
+    list: StrPath | None = None,
+    root: StrPath | None = None,
     scratch: StrPath | None = None,
     memory_limit: int | str | None = None,
     **old: Any,
@@ -66,6 +69,8 @@ def build(
         allow_missing: Whether shards that fail every time are left out of the merge, instead of raising `JobError`.
         overwrite: Whether the output, and an earlier job with its shards, is replaced.
         store: HDF5, safetensors or a folder of npy files; None takes the suffix of `output`.
+        list: One more list of files, whatever its name, on storage that every node sees.
+        root: Where relative paths in lists begin; None is the folder of the list.
         scratch: The folder on every node for staged files; None is that for temporary files.
         memory_limit: That of each worker: bytes, or text such as "2GiB".
         old: Deprecated: the arguments of `Mel` and `Tokens`, with `feature` as "mel" or "tokens".
@@ -83,15 +88,17 @@ def build(
     if not is_lines and (kind not in KINDS or (kind == "npy" and store is None)):
         hint = "use store=\"hdf5\", \"safetensors\" or \"npy\", or a name that ends with .h5 or .safetensors"
         raise value_error(f"unknown kind of dataset `{kind}`", hint)
-    places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    places = [_absolute(place) for place in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
     options = {
         "store": store,
         "overwrite": overwrite,
         "feature": _with_absolute_paths(resolved),
         "memory_limit": memory_limit,
+        "list": None if list is None else _absolute(list),
+        "root": None if root is None else _absolute(root),
         "scratch": None if scratch is None else _absolute(scratch),
     }
-    work = Build([_absolute(place) for place in places], _absolute(output), shards, options)
+    work = Build(places, _absolute(output), shards, options)
     return BuildReport(**_run(work, workers, retries, allow_missing))
 
 
@@ -138,13 +145,14 @@ def clips(
     shards: int | None = None,
     retries: int = 2,
     overwrite: bool = False,
+    **changes: Change,
 ) -> ClipsReport:
     """Renders clips of a preset with their labels, as `melisma synth --clips` does.
 
     Clips that were removed or damaged since an earlier call are made again.
 
     Args:
-        preset: A name such as "focus".
+        preset: A name such as "focus", or a .yaml file, a path that every node sees.
         folder: Where the clips go, a path that every node sees.
         count: How many there are.
         seconds: The length of each.
@@ -157,6 +165,8 @@ def clips(
         shards: As for `build`; a shard is a range of clips, by default 256 at most.
         retries: As for `build`.
         overwrite: Whether clips are replaced, and those of an earlier job that had more are removed.
+        changes: Changes to the preset that every clip varies, by the names of `melisma.synth.changes()` but `key`:
+            `tempo=96`.
 
     Returns:
         Counts of clips, notes, samples and shards, and the faults.
@@ -164,12 +174,17 @@ def clips(
     _check(workers, shards, retries)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_CLIPS:
         raise value_error(f"count is {count!r}", f"use a whole number from 1 to {MAX_CLIPS}")
-    settings = {
-        "preset": preset, "count": count, "seconds": seconds, "seed": str(seed), "rate": rate, "loudness": loudness,
+    settings: dict[str, Any] = {
+        "preset": _preset(preset), "count": count, "seconds": seconds, "seed": str(seed), "rate": rate, "loudness": loudness,
         "sample_format": sample_format,
     }
     if soundfont is not None:
         settings["soundfont"] = _absolute(soundfont)
+    given = {name: value for name, value in changes.items() if value is not None}
+    if "key" in given:
+        raise value_error("key cannot be used with clips", "each clip has a key of its own")
+    if given:
+        settings["changes"] = {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
     work = Clips(_absolute(folder), settings, shards, overwrite)
     return ClipsReport(**_run(work, workers, retries, allow_missing=False))
 
@@ -185,6 +200,8 @@ def speak(
     speed: float = 1.0,
     noise: int | None = 0,
     sample_format: str = "s16",
+    format: LineFormat = "codes",
+    drop_repeats: bool = False,
     precision: Literal["fp32", "bf16"] | None = None,
     workers: Workers = CORES,
     shards: int | None = None,
@@ -206,6 +223,8 @@ def speak(
         speed: The speed of audio at the same pitch, 0.25 to 4.
         noise: The seed of the codec's noise in audio, or None for none.
         sample_format: That of audio: "s16", "s24" or "f32".
+        format: What a line of .jsonl holds: "codes", or "orpheus", its ids.
+        drop_repeats: Whether lines leave out frames that begin like the frame before.
         precision: As for `melisma.speak.Speaker`; None is that of each worker's settings.
         workers: As for `build`.
         shards: As for `build`; a shard is a range of lines, by default 256 at most.
@@ -224,12 +243,16 @@ def speak(
         raise value_error(f"unknown kind of output `{suffix}`", hint)
     if suffix and speed != 1.0:
         raise value_error(f"speed is {speed!r}: tokens have no speed", "leave it out, or write audio to a folder")
+    if any(lines_of(format, drop_repeats).values()) and suffix != ".jsonl":
+        hint = "use them with an output that ends with .jsonl"
+        raise value_error("format and drop_repeats are for lines of tokens", hint)
     which = as_which(voice, seed)
     options = {
         "voice_model": _absolute(voice_model), "model": _absolute(model), "precision": precision,
         "memory_limit": memory_limit, "overwrite": overwrite, "manner": as_manner(speed, noise, sampling),
         "asked": {
-            "voice": which[0], "seed": which[1], "sample_format": sample_format, "format": "codes", "drop_repeats": False,
+            "voice": which[0], "seed": which[1], "sample_format": sample_format, "format": format,
+            "drop_repeats": drop_repeats,
         },
     }
     work = Speak(_absolute(texts), _absolute(output), shards, options)
@@ -243,6 +266,12 @@ def _with_absolute_paths(feature: Feature) -> Feature:
     table = feature.texts
     texts = None if table is None else dataclasses.replace(table, path=_absolute(table.path))
     return dataclasses.replace(feature, model=_absolute(feature.model), texts=texts)
+
+
+def _preset(preset: str) -> str:
+    """Returns a preset whose file, if it is one, means the same on every node."""
+    name = preset.removeprefix("preset:")
+    return _absolute(name) if is_file(name) else preset
 
 
 def _absolute(path: StrPath) -> str:

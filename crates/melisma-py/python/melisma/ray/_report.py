@@ -35,6 +35,7 @@ class BuildReport(JobReport):
         files_ok: Files that were used.
         files_failed: Files that could not be used.
         files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
+        files_peak_limited: Files that are quieter than `loudness`, because of their peaks.
         files_without_text: Files without a text, for tokens.
         audio_seconds: Seconds of audio that were read.
         failures: A dict for each of the first thousand files that failed, with `path` and the reason.
@@ -48,6 +49,7 @@ class BuildReport(JobReport):
     files_ok: int
     files_failed: int
     files_left_out: int
+    files_peak_limited: int
     files_without_text: int
     audio_seconds: float
     failures: list[dict[str, Any]]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import melisma
-from melisma import dataset, speak
+from melisma import _feature, dataset, speak
 
 from .._array import value_error
+from .._feature import Tokens
 from . import _shards
 from ._cluster import Needs
 from ._dataset import TIMEOUT_S, check_dataset
@@ -89,6 +90,8 @@ class Speak:
     def _check_settings(self) -> None:
         """Fails as speaking with these settings does."""
         speaker = self._open(1, "cpu")
+        if self.asked["format"] == "orpheus":
+            _feature.builder(Tokens(self.model, format="orpheus"), ("cpu", 1, self.memory_limit))
         # A stream checks everything, and draws nothing before it is read.
         speaker._stream("a", (self.asked["voice"], self.asked["seed"]), self.manner)
 
