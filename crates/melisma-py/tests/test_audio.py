@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import shutil
 import tempfile
 import unittest
 
@@ -10,7 +11,7 @@ import numpy
 
 import melisma
 from folder import FolderCase
-from melisma import audio
+from melisma import audio, dataset
 
 
 def tone(n, channels=1):
@@ -30,6 +31,18 @@ class Files(FolderCase):
                 numpy.testing.assert_allclose(clip.samples, samples, atol=error, rtol=0)
         audio.write(self.path("x.mp3"), tone(30_000), 24_000)
         self.assertEqual(audio.read(self.path("x.mp3")).sample_rate, 48_000)
+
+    def test_opus_in_any_container(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../golden/audio")
+        expected = audio.read(os.path.join(golden, "hybrid_20ms.flac"))
+        for name in ("hybrid_20ms.opus", "hybrid_20ms.webm"):
+            found = audio.read(os.path.join(golden, name))
+            self.assertEqual((found.sample_rate, found.samples.shape), (48_000, expected.samples.shape), name)
+            # opusdec rounds to 16 bits.
+            numpy.testing.assert_allclose(found.samples, expected.samples, atol=4e-5, rtol=0)
+            shutil.copy(os.path.join(golden, name), self.path(name))
+        report = dataset.build(self.folder, self.path("x.h5"), dataset.Mel(segment=0.1), progress=False)
+        self.assertEqual((report.files_ok, report.files_failed, report.rows), (2, 0, 6))
 
     def test_a_long_file(self):
         samples = tone(300_000, 2)

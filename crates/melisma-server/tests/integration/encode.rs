@@ -4,14 +4,14 @@ use std::io::Write;
 use std::sync::LazyLock;
 
 use melisma::Device;
-use melisma::audio::{Clip, flac, wav};
+use melisma::audio::{Clip, Source, Target, flac, wav};
 use melisma::random::Lcg32;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{to_ids, to_json, to_orpheus};
 use melisma::snac::{Codes, EncodeEngine, EngineOptions};
 use melisma_server::encoder::max_clips;
 
-use crate::client::{Fixture, MODEL, read_head, until};
+use crate::client::{Fixture, MODEL, golden, read_head, until};
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(1));
 
@@ -45,6 +45,20 @@ fn every_format_has_the_codes_of_a_whole_encode() {
     let clip = clip(30_000);
     let packed = flac::encode(&clip, flac::Depth::S16).unwrap();
     assert_eq!(post("", &packed), to_orpheus(&MODEL, &codes(&clip)).unwrap());
+}
+
+#[test]
+fn opus_in_any_container_has_the_codes_of_the_file() {
+    for name in ["hybrid_20ms.opus", "hybrid_20ms.webm"] {
+        let mut source = Source::open(golden(name), Target::new(24_000)).unwrap();
+        let mut samples = vec![0.0; source.facts().n_samples as usize];
+        source.read_f32(0, &mut samples).unwrap();
+        assert!(samples.len() >= 7000 && samples.iter().any(|sample| sample.abs() > 0.05), "{name}");
+        let answer = SERVER.request("POST", "/v1/encode", &[], &std::fs::read(golden(name)).unwrap());
+        assert_eq!((answer.status, answer.is_whole), (200, true), "{name}: {answer:?}");
+        let expected = to_orpheus(&MODEL, &codes(&Clip::mono(24_000, samples))).unwrap();
+        assert!(answer.body == expected.as_bytes(), "{name}");
+    }
 }
 
 #[test]

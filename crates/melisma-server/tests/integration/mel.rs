@@ -10,7 +10,7 @@ use melisma_server::websocket::Message;
 use melisma_server::{Guard, Limits};
 use serde_json::Value;
 
-use crate::client::{Fixture, codes, read_head, tokens, until};
+use crate::client::{Fixture, codes, golden, read_head, tokens, until};
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| {
     let limits = Limits { pictures: 8, ..Limits::default() };
@@ -79,6 +79,28 @@ fn a_file_of_any_format_becomes_a_picture() {
     assert_eq!(whisper.headers["x-melisma-sample-rate-hz"], "16000");
     let mel = lines(&whisper.body).into_iter().find(|message| message["type"] == "mel").unwrap();
     assert_eq!((&mel["n_mels"], &mel["hop_samples"]), (&128.into(), &160.into()));
+}
+
+#[test]
+fn opus_in_any_container_has_the_picture_of_what_opusdec_makes_of_it() {
+    let picture = |name: &str| {
+        let answer = SERVER.request("POST", "/v1/mel", &[], &std::fs::read(golden(name)).unwrap());
+        assert_eq!((answer.status, answer.is_whole), (200, true), "{name}: {answer:?}");
+        lines(&answer.body)
+    };
+    let peaks = |messages: &[Value]| -> Vec<f64> {
+        let waves = messages.iter().filter(|message| message["type"] == "wave");
+        waves.flat_map(|wave| wave["max"].as_array().unwrap().iter().map(|peak| peak.as_f64().unwrap())).collect()
+    };
+    let decoded = picture("hybrid_20ms.flac");
+    assert!(peaks(&decoded).iter().any(|&peak| peak > 0.05));
+    for name in ["hybrid_20ms.opus", "hybrid_20ms.webm"] {
+        let found = picture(name);
+        assert_eq!(covered(&found), covered(&decoded), "{name}");
+        for (at, (found, decoded)) in peaks(&found).into_iter().zip(peaks(&decoded)).enumerate() {
+            assert!((found - decoded).abs() < 1e-3, "{name}: {found} at {at}, not {decoded}");
+        }
+    }
 }
 
 #[test]
