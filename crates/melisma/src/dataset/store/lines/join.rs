@@ -79,9 +79,10 @@ mod tests {
                 let path = folder.path().join(format!("{index}.jsonl"));
                 let bytes = vec![b'a' + index; 1_000_000 + usize::from(index)];
                 std::fs::write(&path, &bytes).unwrap();
-                let blake3 = blake3::hash(&bytes).to_hex().to_string();
-                let origin = Origin::new(Lines::default(), Map::new());
-                (path, Origin { rows: 2, bytes: bytes.len() as u64, blake3, ..origin })
+                let mut origin = Origin::new(Lines::default(), Map::new());
+                (origin.rows, origin.bytes) = (2, bytes.len() as u64);
+                origin.blake3 = blake3::hash(&bytes).to_hex().to_string();
+                (path, origin)
             })
             .collect();
         let join_all = |threads: usize| {
