@@ -28,6 +28,7 @@ const LONG: &[&str] = &[
     "tqdm==4.70.1",
     "openai==3.49.0",
     "transformers==5.22.2",
+    "datasets==5.2.0",
 ];
 /// In a folder of its own: next to a torch for another CUDA, other packages fail when they find it.
 const TORCHAUDIO: &str = "torchaudio==2.11.0";
