@@ -1,6 +1,6 @@
 """FluidSynth on a MIDI file, to a WAV file: CPU seconds per minute of sound.
 
-Arguments: the MIDI file, samples per second. The sound font is that of MELISMA_SOUNDFONT, else the first of the system's.
+Arguments: the MIDI file, samples per second. The SoundFont is that of MELISMA_SOUNDFONT, else the first of the system's.
 """
 
 import glob
@@ -16,10 +16,10 @@ import wave
 
 program = shutil.which("fluidsynth")
 if program is None:
-    sys.exit("FluidSynth is missing")
+    sys.exit("No program named 'fluidsynth'")
 fonts = [os.environ["MELISMA_SOUNDFONT"]] if "MELISMA_SOUNDFONT" in os.environ else sorted(glob.glob("/usr/share/sounds/sf2/*.sf2"))
 if not fonts:
-    sys.exit("FluidSynth has no sound font; set MELISMA_SOUNDFONT")
+    sys.exit("no SoundFont: apt install fluid-soundfont-gm, or set MELISMA_SOUNDFONT")
 said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
 version = re.search(r"\d+\.\d+\.\d+", said)
 figures = []

@@ -1,12 +1,14 @@
 //! The room `dataset`: a folder of WAV files to FP16 HDF5, beside a plain Python loop, a PyTorch
 //! pipeline, our transform alone and our reader alone, and with each technique of the builder
-//! switched off.
+//! switched off; shards of lines beside `cat`; Opus beside opusdec.
 //!
 //! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` their folder. Records
 //! use the defaults: 2,000 files on a CPU and 40,000 in shared memory on a GPU.
 
 pub(crate) mod corpus;
+mod lines;
 mod memory;
+mod opus;
 mod technique;
 
 use std::path::Path;
@@ -24,7 +26,7 @@ use melisma_kernels::Buffer;
 use self::corpus::{Corpus, Disk, RATE};
 use super::forecast::id;
 use super::measure::of_times;
-use super::{BenchContext, Peer, Row, peer};
+use super::{BenchContext, Peer, Room, Row, peer};
 
 const PEERS: &str = include_str!("../peers/dataset.py");
 const FILES: usize = 2000;
@@ -34,6 +36,9 @@ const FILES_OF_PEERS: usize = 2000;
 const RUNS: usize = 3;
 /// Bytes of one copy that measures the bandwidth to a GPU.
 const COPIED: usize = 256 << 20;
+
+/// Parts that can be measured alone.
+pub(super) const PARTS: [(&str, Room); 2] = [("dataset/lines", lines::rows), ("dataset/opus", opus::rows)];
 
 pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let is_gpu = matches!(context.device, Device::Cuda(_));
@@ -49,6 +54,9 @@ pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
         rows.extend(memory::rows(context)?);
     }
     rows.extend(technique::rows(context, &corpus)?);
+    drop(corpus);
+    rows.extend(lines::rows(context)?);
+    rows.extend(opus::rows(context)?);
     Ok(rows)
 }
 
@@ -101,7 +109,9 @@ fn build_rows(context: BenchContext<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
         let compute = of(|outcome| outcome.counters.seconds[Stage::Compute as usize] / outcome.threads.max(1) as f64);
         build.ceiling = Some(n / compute.median);
         let threads = outcomes[0].threads.to_string();
-        if let Some(rate) = figure(&["loop", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]) {
+        if let Some(rate) =
+            figure("soundfile+torchaudio+h5py", &["loop", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()])
+        {
             build.peers.push(Peer { name: "soundfile+torchaudio+h5py".to_owned(), median: rate });
         }
     }
@@ -113,12 +123,12 @@ fn build_rows(context: BenchContext<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
 /// Measures reading threads, pinned batches and two streams in PyTorch.
 fn pytorch_pipeline(corpus: &Corpus) -> Vec<Peer> {
     let threads = available_threads().to_string();
-    let found = figure(&["pipeline", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
+    let found = figure("PyTorch pipeline", &["pipeline", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
     found.into_iter().map(|median| Peer { name: "PyTorch pipeline".to_owned(), median }).collect()
 }
 
-fn figure(args: &[&str]) -> Option<f64> {
-    peer(PEERS, args)?["files/s"].as_f64()
+fn figure(name: &str, args: &[&str]) -> Option<f64> {
+    peer(name, PEERS, args)?["files/s"].as_f64()
 }
 
 fn run(context: BenchContext<'_>, corpus: &Corpus, techniques: &Techniques) -> Result<Outcome> {

@@ -28,7 +28,7 @@ pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     };
     let threads = if let Device::Cpu(cpu) = context.device { cpu.threads } else { 1 };
     let figures = |name: &str| -> BTreeMap<String, f64> {
-        let found = peer(PEERS, &[name, &threads.to_string()]);
+        let found = peer(name, PEERS, &[name, &threads.to_string()]);
         found.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     };
     let before: Vec<_> = names.iter().map(|name| (*name, figures(name))).collect();

@@ -84,7 +84,7 @@ fn subjects(folder: &Path) -> Result<Vec<Subject>> {
         Some(cache) => PathBuf::from(cache),
         None => std::env::temp_dir().join("melisma"),
     };
-    let fetched = peer(PEERS, &["models", &cache.join("models").display().to_string()]);
+    let fetched = peer("models", PEERS, &["models", &cache.join("models").display().to_string()]);
     let fetched: BTreeMap<String, Fetched> =
         fetched.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
     let given = |(name, path): (String, PathBuf)| Given::new(name, Content::File(path));
@@ -192,5 +192,5 @@ fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
     let path = subject.path.display().to_string();
     let mut arguments = vec!["run", &path, PEER_SECONDS];
     arguments.extend(files.iter().map(String::as_str));
-    peer(PEERS, &arguments)?["p50"].as_f64()
+    peer("ONNX Runtime", PEERS, &arguments)?["p50"].as_f64()
 }

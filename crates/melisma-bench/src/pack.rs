@@ -45,11 +45,13 @@ fn weights() -> BTreeMap<String, String> {
         None => std::env::temp_dir().join("melisma"),
     };
     let folder = cache.join("weights").display().to_string();
-    peer(PEERS, &["weights", &folder]).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    peer("models", PEERS, &["weights", &folder])
+        .and_then(|value| serde_json::from_value(value).ok())
+        .unwrap_or_default()
 }
 
 fn peers(path: &str) -> Figures {
-    let value = peer(PEERS, &["peers", path]);
+    let value = peer("zstandard, lz4 and zipnn", PEERS, &["peers", path]);
     value.and_then(|mut value| serde_json::from_value(value[path].take()).ok()).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The packages of the peers, and how to install one that is missing.
+//! The packages and programs of the peers, and how to install one that is missing.
 
 /// A package of a peer.
 pub struct Package {
@@ -33,15 +33,25 @@ pub const PACKAGES: [Package; 17] = [
     package("zstandard", "zstandard"),
 ];
 
-/// Returns why a peer is left out, with the command that installs its package if that is missing.
-/// `reason` is the last line that Python printed.
-pub fn reason(reason: &str) -> String {
-    let module = reason.split_once("No module named '").and_then(|(_, rest)| rest.split_once('\''));
-    let Some(module) = module.and_then(|(name, _)| name.split('.').next()) else { return reason.to_owned() };
-    match PACKAGES.iter().find(|package| package.module == module) {
-        Some(Package { package, .. }) => format!("{module} is not installed: pip install {package}"),
-        None => format!("{module} is not installed"),
+/// Programs of peers, and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 2] = [("fluidsynth", "fluidsynth"), ("opusdec", "opus-tools")];
+
+/// Returns what is not installed, with the command that installs it. `reason` is the last line that Python printed;
+/// `None` if it does not say that something is missing.
+pub fn missing(reason: &str) -> Option<String> {
+    let named = |before: &str| Some(reason.split_once(before)?.1.split_once('\'')?.0);
+    if let Some(program) = named("No program named '") {
+        let package = PROGRAMS.iter().find(|(known, _)| *known == program);
+        return Some(installed_by(program, package.map(|(_, package)| format!("apt install {package}"))));
     }
+    let module = named("No module named '")?.split('.').next()?;
+    let package = PACKAGES.iter().find(|package| package.module == module);
+    Some(installed_by(module, package.map(|Package { package, .. }| format!("pip install {package}"))))
+}
+
+fn installed_by(name: &str, command: Option<String>) -> String {
+    let command = command.map(|command| format!(": {command}")).unwrap_or_default();
+    format!("{name} is not installed{command}")
 }
 
 #[cfg(test)]
@@ -52,11 +62,37 @@ mod tests {
 
     #[test]
     fn a_missing_module_names_its_package() {
-        let missing = |name: &str| reason(&format!("ModuleNotFoundError: No module named '{name}'"));
-        assert_eq!(missing("yaml"), "yaml is not installed: pip install pyyaml");
-        assert_eq!(missing("lz4.frame"), "lz4 is not installed: pip install lz4");
-        assert_eq!(missing("unknown_module"), "unknown_module is not installed");
-        assert_eq!(reason("MemoryError"), "MemoryError");
+        let without = |name: &str| missing(&format!("ModuleNotFoundError: No module named '{name}'")).unwrap();
+        assert_eq!(without("yaml"), "yaml is not installed: pip install pyyaml");
+        assert_eq!(without("lz4.frame"), "lz4 is not installed: pip install lz4");
+        assert_eq!(without("unknown_module"), "unknown_module is not installed");
+        assert_eq!(missing("MemoryError"), None);
+    }
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let without = |name: &str| missing(&format!("No program named '{name}'")).unwrap();
+        assert_eq!(without("fluidsynth"), "fluidsynth is not installed: apt install fluidsynth");
+        assert_eq!(without("unknown"), "unknown is not installed");
+    }
+
+    /// Reads what the scripts say about programs, so that a new one is added here and to the page of peers.
+    #[test]
+    fn every_program_of_the_scripts_is_known_and_on_the_page() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/peers.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut found = BTreeSet::new();
+        for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/peers")).unwrap() {
+            let script = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            found.extend(
+                script.split("No program named '").skip(1).map(|rest| rest.split('\'').next().unwrap().to_owned()),
+            );
+        }
+        let known: BTreeSet<String> = PROGRAMS.iter().map(|(program, _)| (*program).to_owned()).collect();
+        assert_eq!(found, known);
+        for (program, package) in PROGRAMS {
+            assert!(page.contains(&format!("`{program}`")) && page.contains(package), "{program} is not on the page");
+        }
     }
 
     /// Reads the imports of the scripts, so that a new peer is added here and to the page of peers.

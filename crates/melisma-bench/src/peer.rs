@@ -17,18 +17,34 @@ const TIME: Duration = Duration::from_secs(300);
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs `peers/measure.py` and then `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of the
-/// last line. When Python or a module is missing, or the script takes longer than five minutes, the reason goes to
-/// stderr and into the record's notes.
-pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
+/// last line. When Python, a module or a program is missing, or the script of the peer `name` fails or takes longer than
+/// five minutes, the reason goes into the record's notes.
+pub(super) fn peer(name: &str, script: &str, args: &[&str]) -> Option<Value> {
     let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    match run(&python, script, args, TIME) {
-        Ok(value) => Some(value),
-        Err(reason) => {
-            let note = format!("a peer is left out: {}", package::reason(&reason));
-            if let Some(note) = LEFT_OUT.lock().add(note) {
-                eprintln!("note: {note}");
-            }
-            None
+    run(&python, script, args, TIME).map_err(|reason| LEFT_OUT.lock().add(reason.note(name))).ok()
+}
+
+/// Why there is no figure of a peer.
+#[derive(Debug)]
+enum Reason {
+    /// Python does not start, so no peer can be measured.
+    NoPython(String),
+    /// The last line that the script printed.
+    Ended(String),
+    /// The script did not end.
+    TooLong(Duration),
+}
+
+impl Reason {
+    /// Returns the note about the peer `name`: the same one for all peers that need the same package.
+    fn note(&self, name: &str) -> String {
+        match self {
+            Self::NoPython(reason) => format!("a peer is left out: {reason}"),
+            Self::Ended(line) => match package::missing(line) {
+                Some(missing) => format!("a peer is left out: {missing}"),
+                None => format!("the peer {name} is left out: {line}"),
+            },
+            Self::TooLong(time) => format!("the peer {name} is left out: it took longer than {} s", time.as_secs()),
         }
     }
 }
@@ -36,12 +52,13 @@ pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
 /// Row to peer to figure.
 pub(super) type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Returns the figures of all parts of `script`. Each part runs in its own process, so that a missing package costs
-/// only its own column.
-pub(super) fn figures(script: &str, parts: &[&[&str]]) -> Figures {
+/// Returns the figures of all parts of `script`, which measures `programs`. Each part runs in its own process, so that a
+/// missing package costs only its own column.
+pub(super) fn figures(programs: &str, script: &str, parts: &[&[&str]]) -> Figures {
     let mut figures = Figures::new();
     for part in parts {
-        let found: Option<Figures> = peer(script, part).and_then(|value| serde_json::from_value(value).ok());
+        let name = format!("{programs} ({})", part.first().copied().unwrap_or_default());
+        let found: Option<Figures> = peer(&name, script, part).and_then(|value| serde_json::from_value(value).ok());
         for (row, peers) in found.into_iter().flatten() {
             figures.entry(row).or_default().extend(peers);
         }
@@ -53,13 +70,11 @@ pub(super) fn figures(script: &str, parts: &[&[&str]]) -> Figures {
 struct LeftOut(Vec<String>);
 
 impl LeftOut {
-    /// Adds a note, and returns it if it is new.
-    fn add(&mut self, note: String) -> Option<&String> {
-        if self.0.contains(&note) {
-            return None;
+    /// Adds a note if it is new.
+    fn add(&mut self, note: String) {
+        if !self.0.contains(&note) {
+            self.0.push(note);
         }
-        self.0.push(note);
-        self.0.last()
     }
 }
 
@@ -70,7 +85,7 @@ pub(super) fn left_out() -> Vec<String> {
     std::mem::take(&mut LEFT_OUT.lock().0)
 }
 
-fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, String> {
+fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, Reason> {
     let mut child = Command::new(python)
         .arg("-")
         .args(args)
@@ -78,7 +93,7 @@ fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Valu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("{python}: {error}"))?;
+        .map_err(|error| Reason::NoPython(format!("{python}: {error}")))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all([MEASURE, script].concat().as_bytes())));
@@ -88,15 +103,17 @@ fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Valu
         let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
         let last = |text: &str| text.trim_end().lines().last().unwrap_or_default().to_owned();
         match success? {
-            true => serde_json::from_str(&last(&out)).map_err(|error| format!("its last line is not JSON: {error}")),
+            true => serde_json::from_str(&last(&out))
+                .map_err(|error| Reason::Ended(format!("its last line is not JSON: {error}"))),
             false => {
-                Err(Some(last(&err)).filter(|reason| !reason.is_empty()).unwrap_or_else(|| format!("{python} failed")))
+                let said = Some(last(&err)).filter(|reason| !reason.is_empty());
+                Err(Reason::Ended(said.unwrap_or_else(|| format!("{python} failed"))))
             }
         }
     })
 }
 
-fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
+fn wait(child: &mut Child, time: Duration) -> Result<bool, Reason> {
     let begin = Instant::now();
     loop {
         match child.try_wait() {
@@ -106,9 +123,9 @@ fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
                 // An error here means that the process has just ended.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it took longer than {} s", time.as_secs()));
+                return Err(Reason::TooLong(time));
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(Reason::Ended(error.to_string())),
         }
     }
 }
@@ -129,15 +146,24 @@ mod tests {
     #[test]
     fn a_reason_is_noted_once() {
         let mut left_out = LeftOut(Vec::new());
-        let mut add = |note: &str| left_out.add(note.to_owned()).cloned();
-        assert_eq!([add("a"), add("b"), add("a")], [Some("a".to_owned()), Some("b".to_owned()), None]);
+        ["a", "b", "a"].into_iter().for_each(|note| left_out.add(note.to_owned()));
         assert_eq!(left_out.0, ["a", "b"]);
     }
 
     #[test]
     fn an_absent_python_is_a_reason() {
         let reason = run("/no/such/python", "", &[], TIME).unwrap_err();
-        assert!(reason.contains("/no/such/python"), "{reason}");
+        let notes = ["numpy", "torch"].map(|name| reason.note(name));
+        assert!(notes[0].contains("/no/such/python") && notes[0] == notes[1], "{notes:?}");
+    }
+
+    #[test]
+    fn a_note_names_the_peer_or_what_installs_it() {
+        let ended = |line: &str| Reason::Ended(line.to_owned()).note("nvCOMP");
+        assert_eq!(ended("No module named 'lz4'"), "a peer is left out: lz4 is not installed: pip install lz4");
+        assert_eq!(ended("MemoryError"), "the peer nvCOMP is left out: MemoryError");
+        let slow = Reason::TooLong(TIME).note("FluidSynth");
+        assert_eq!(slow, "the peer FluidSynth is left out: it took longer than 300 s");
     }
 
     #[test]
@@ -151,8 +177,8 @@ mod tests {
         let timed = "print(len(times(lambda: None, least=3, seconds=0)) >= 3 and median_seconds(int) > 0 and 1)";
         assert_eq!(run("python3", timed, &[], TIME).unwrap(), 1);
         let absent = run("python3", "import no_such_module_here", &[], TIME).unwrap_err();
-        assert!(absent.contains("no_such_module_here"), "{absent}");
+        assert!(absent.note("").contains("no_such_module_here is not installed"), "{absent:?}");
         let slow = run("python3", "import time; time.sleep(60)", &[], Duration::from_millis(300)).unwrap_err();
-        assert!(slow.contains("longer"), "{slow}");
+        assert!(matches!(slow, Reason::TooLong(_)), "{slow:?}");
     }
 }

@@ -21,9 +21,9 @@ pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
         Device::Cpu(_) => (CPU_PARTS, cpu::rows),
         Device::Cuda(_) => (CUDA_PARTS, cuda::rows),
     };
-    let before = figures(PEERS, parts);
+    let before = figures("numpy and PyTorch", PEERS, parts);
     let mut rows = measured(context)?;
-    let after = figures(PEERS, parts);
+    let after = figures("numpy and PyTorch", PEERS, parts);
     for row in &mut rows {
         let is_time = super::better(&row.unit)? == super::Better::Smaller;
         for (name, &first) in before.get(&row.name).into_iter().flatten() {

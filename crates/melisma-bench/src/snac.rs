@@ -69,7 +69,7 @@ pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
         Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(context.device)?, &model, live)?),
     };
     rows.push(first_call(context.device)?);
-    let mut figures = figures(PEERS, parts);
+    let mut figures = figures("PyTorch and ONNX Runtime", PEERS, parts);
     rows.extend(population::python_rows(&mut figures));
     for row in &mut rows {
         let peers = figures.get(&row.name).into_iter().flatten();

@@ -31,7 +31,7 @@ pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
         Device::Cuda(_) => (gpu::rows(context.device)?, &[&["cuda"]]),
     };
     rows.push(first_call(context.device)?);
-    for (name, peers) in figures(PEERS, parts) {
+    for (name, peers) in figures("PyTorch", PEERS, parts) {
         if let Some(row) = rows.iter_mut().find(|row: &&mut Row| row.name == name) {
             row.peers.extend(peers.into_iter().map(|(name, median)| Peer { name, median }));
         }

@@ -36,11 +36,12 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| output::failed(&path, error))?;
         file.commit()?;
     }
-    let text = || {
-        let notes: String = record.notes.iter().map(|note| format!("note: {note}\n")).collect();
-        format!("{}\n{}{notes}", record.machine, record.table().text())
-    };
-    session.print(context.device(), text, json)
+    session.print(context.device(), || format!("{}\n{}", record.machine, record.table().text()), json)?;
+    // The JSON has them already.
+    if !session.wants_json() {
+        record.notes.iter().for_each(|note| session.say(&format!("note: {note}")));
+    }
+    Ok(())
 }
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {

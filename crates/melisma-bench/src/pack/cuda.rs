@@ -203,7 +203,8 @@ impl Bench<'_> {
         if std::fs::write(&path, &matrix.bytes).is_err() {
             return Vec::new();
         }
-        let value = peer(PEERS, &["nvcomp", &path.display().to_string(), &times.to_string(), &matrix.entry.dtype]);
+        let args = ["nvcomp", &path.display().to_string(), &times.to_string(), &matrix.entry.dtype];
+        let value = peer("nvCOMP", PEERS, &args);
         // Only a temporary file, so errors are ignored.
         let _ = std::fs::remove_file(&path);
         let figures: Figures = value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();

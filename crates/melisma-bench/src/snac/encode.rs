@@ -196,7 +196,9 @@ fn printed(folder: &Folder, shape: &Shape, device: &Device) -> Vec<Printed> {
         (Device::Cuda(_), Extent::Clip) => (&CUDA_PARTS, &["1"]),
     };
     let path = folder.path();
-    let run = |part: &&str| peer(PEERS, &[&[part, path.as_str(), shape.label], counts].concat());
+    let run = |part: &&str| {
+        peer(&format!("{part} of encode"), PEERS, &[&[part, path.as_str(), shape.label], counts].concat())
+    };
     parts.iter().filter_map(run).filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 

@@ -110,5 +110,5 @@ fn peers(folder: &Folder, n_tokens: [usize; 2]) -> Figures {
         let args = [dtype, &path, &threads, TEXT, &long, SHORT, &short];
         [&args[..], &batches.each_ref().map(String::as_str)].concat()
     });
-    figures(PEERS, &parts.each_ref().map(Vec::as_slice))
+    figures("transformers", PEERS, &parts.each_ref().map(Vec::as_slice))
 }

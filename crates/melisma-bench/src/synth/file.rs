@@ -31,7 +31,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     row.n = RUNS as u64;
     let path = std::env::temp_dir().join(format!("melisma-bench-{}.mid", std::process::id()));
     output::write(&path, &bytes, output::Existing::Replace)?;
-    let found = peer(PEER, &[&path.to_string_lossy(), &RATE.to_string()]);
+    let found = peer("FluidSynth", PEER, &[&path.to_string_lossy(), &RATE.to_string()]);
     std::fs::remove_file(&path).map_err(|error| output::failed(&path, error))?;
     let found: Option<BTreeMap<String, f64>> = found.and_then(|value| serde_json::from_value(value).ok());
     row.peers.extend(found.into_iter().flatten().map(|(name, median)| Peer { name, median }));

@@ -41,7 +41,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     if found.is_some() {
         let path = std::env::temp_dir().join(format!("melisma-bench-gm-{}.mid", std::process::id()));
         output::write(&path, &bytes, output::Existing::Replace)?;
-        let beside = peer(PEER, &[&path.to_string_lossy(), &RATE.to_string()]);
+        let beside = peer("FluidSynth", PEER, &[&path.to_string_lossy(), &RATE.to_string()]);
         std::fs::remove_file(&path).map_err(|error| output::failed(&path, error))?;
         let beside: Option<BTreeMap<String, f64>> = beside.and_then(|value| serde_json::from_value(value).ok());
         row.peers.extend(beside.into_iter().flatten().map(|(name, median)| Peer { name, median }));

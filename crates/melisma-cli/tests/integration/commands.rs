@@ -114,6 +114,22 @@ fn check_commands(sandbox: &Sandbox, folder: &str) {
 fn flags_go_before_or_after_the_command_and_beat_the_environment() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
+#[test]
+fn a_peer_that_is_left_out_is_named_once() {
+    let sandbox = Sandbox::new();
+    let run = |flags: &[&str]| {
+        let args = [&["bench", "dataset/opus", "--device", "cpu", "-o", "record.json"], flags].concat();
+        Ran::from(sandbox.command(&args).env("MELISMA_PYTHON", "/no/such/python").output().unwrap())
+    };
+    let ran = run(&[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("note: a peer is left out: /no/such/python: "), "{}", ran.stderr);
+    assert!(ran.stderr.lines().count() == 1 && !ran.stdout.contains("left out"), "{}{}", ran.stderr, ran.stdout);
+    let record: Value = serde_json::from_slice(&std::fs::read(sandbox.path("record.json")).unwrap()).unwrap();
+    assert_eq!(record["notes"].as_array().unwrap().len(), 1);
+    assert_eq!(run(&["-f", "-q"]).stderr, "");
+}
+
     let run = |args: &[&str]| {
         let output =
             sandbox.command(args).env("MELISMA_MEMORY_LIMIT", "2GiB").env("MELISMA_JSON", "1").output().unwrap();
