@@ -1,6 +1,7 @@
 """Packages that need not be installed: torch, and huggingface_hub with its cache."""
 
 import contextlib
+import fnmatch
 import os
 import pickle
 import shutil
@@ -89,8 +90,12 @@ class Hub(unittest.TestCase):
             self.assertEqual(model.sampling_rate, 24_000)
         [(arguments, named)] = self.asked
         self.assertEqual((arguments, named["revision"]), ((NAME,), "v1"))
-        self.assertIn("config.json", named["allow_patterns"])
-        self.assertIn("pytorch_model.bin", named["allow_patterns"])
+        def is_fetched(name):
+            return any(fnmatch.fnmatch(name, pattern) for pattern in named["allow_patterns"])
+
+        for name in ["config.json", "model.safetensors", "pytorch_model.bin", "model.packed.safetensors", "voice.packed.safetensors"]:
+            self.assertTrue(is_fetched(name), name)
+        self.assertFalse(is_fetched("optimizer.safetensors"))
 
     def test_paths_are_not_looked_for(self):
         os.makedirs(NAME)

@@ -7,8 +7,9 @@ import re
 from ._array import optional
 from ._error import MelismaImportError, of_kind
 
-#: The files that a model may have, as `melisma.snac` finds them in a folder.
-FILES = ["config.json", "model.safetensors", "model.packed.safetensors", "pytorch_model.bin"]
+#: The files that a model may have, as `melisma.snac` finds them in a folder. A packed file that is not named like one
+#: is not among them, because a repository may have other weights.
+FILES = ["config.json", "model.safetensors", "*.packed.safetensors", "pytorch_model.bin"]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 

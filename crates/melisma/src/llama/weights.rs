@@ -30,13 +30,13 @@ impl Files {
         }
         let index = match INDICES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
             Some(path) => Some(path),
-            None => pack::only_file(folder, pack::INDEX_SUFFIX)?,
+            None => pack::only_index(folder)?,
         };
         if let Some(path) = index {
             let Index { shards, .. } = Index::open(&path)?;
             return Ok(Self(shards.into_iter().map(|(name, file)| (path.with_file_name(name), file)).collect()));
         }
-        if let Some(path) = pack::only_file(folder, pack::SUFFIX)? {
+        if let Some(path) = pack::only_weights(folder)? {
             let file = pack::open(&path)?;
             return Ok(Self(vec![(path, file)]));
         }

@@ -60,6 +60,8 @@ mod trailer;
 mod unpack;
 mod writer;
 
+use std::path::{Path, PathBuf};
+
 #[doc(no_inline)]
 pub use crate::format::ReadAt;
 pub use crate::format::safetensors::{Header, TensorEntry};
@@ -91,18 +93,35 @@ const VERSION_KEY: &str = "melisma.pack";
 /// The name of the last tensor: the source's header, and the hash of everything before it.
 const TRAILER: &str = "__melisma__";
 /// How the names of packed files end.
-pub(crate) const SUFFIX: &str = ".packed.safetensors";
+const SUFFIX: &str = ".packed.safetensors";
 /// How the names of the indices of packed shards end.
-pub(crate) const INDEX_SUFFIX: &str = ".packed.safetensors.index.json";
+const INDEX_SUFFIX: &str = ".packed.safetensors.index.json";
 
-/// Returns the only file in `folder` whose name ends with `suffix`; `None` if there is none.
+/// Returns the only index of packed shards in `folder`, whatever the model is called; `None` if there is none.
 ///
 /// # Errors
 /// There are several: the message names them.
-pub(crate) fn only_file(folder: &std::path::Path, suffix: &str) -> crate::Result<Option<std::path::PathBuf>> {
+pub(crate) fn only_index(folder: &Path) -> crate::Result<Option<PathBuf>> {
+    only_file(folder, |name| name.ends_with(INDEX_SUFFIX))
+}
+
+/// Returns the only packed file in `folder`, whatever its name; `None` if there is none. Names that say that they are
+/// packed come first.
+///
+/// # Errors
+/// There are several: the message names them.
+pub(crate) fn only_weights(folder: &Path) -> crate::Result<Option<PathBuf>> {
+    let is_packed_file = |path: &Path| open(path).and_then(|file| is_packed(&file)).unwrap_or(false);
+    match only_file(folder, |name| name.ends_with(SUFFIX))? {
+        Some(path) => Ok(Some(path)),
+        None => only_file(folder, |name| name.ends_with(".safetensors") && is_packed_file(&folder.join(name))),
+    }
+}
+
+fn only_file(folder: &Path, is_one: impl Fn(&str) -> bool) -> crate::Result<Option<PathBuf>> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(suffix) && folder.join(name).is_file()).collect();
+    let mut names: Vec<String> = names.filter(|name| is_one(name) && folder.join(name).is_file()).collect();
     names.sort();
     if names.len() > 1 {
         let message = format!("{}: several packed models: {}", folder.display(), names.join(", "));

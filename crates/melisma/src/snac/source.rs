@@ -37,7 +37,7 @@ impl Source {
         }
         let weights = match WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file()) {
             Some(weights) => Some(weights),
-            None => pack::only_file(path, pack::SUFFIX)?,
+            None => pack::only_weights(path)?,
         };
         let missing =
             || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this directory"));
@@ -69,11 +69,21 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Budget;
 
     fn weights(names: &[&str]) -> Result<String> {
+        weights_among(names, &[])
+    }
+
+    /// Returns the weights that are found among files that hold nothing, and others that are packed.
+    fn weights_among(names: &[&str], packed: &[&str]) -> Result<String> {
         let folder = tempfile::tempdir().map_err(|error| Error::io("a folder", error))?;
         for name in names {
             std::fs::write(folder.path().join(name), b"x").map_err(|error| Error::io(*name, error))?;
+        }
+        for name in packed {
+            let bytes = pack::compress(&pack::Array::new(&[0f32; 8], &[8])?, &Budget::unlimited())?;
+            std::fs::write(folder.path().join(name), bytes).map_err(|error| Error::io(*name, error))?;
         }
         match Source::find(folder.path())? {
             Source::Files { weights, .. } => Ok(weights.file_name().unwrap_or_default().to_string_lossy().into_owned()),
@@ -90,5 +100,11 @@ mod tests {
         let error = weights(&several).unwrap_err().to_string();
         assert!(error.ends_with(": several packed models: a.packed.safetensors, b.packed.safetensors"), "{error}");
         assert!(weights(&["voice.safetensors"]).unwrap_err().to_string().contains("no model.safetensors"));
+        let hidden = weights_among(&["config.json", "plain.safetensors"], &["tuned.safetensors"]).unwrap();
+        assert_eq!(hidden, "tuned.safetensors");
+        let named = weights_among(&["voice.packed.safetensors"], &["tuned.safetensors"]).unwrap();
+        assert_eq!(named, "voice.packed.safetensors", "a name that says so comes first");
+        let error = weights_among(&[], &["b.safetensors", "a.safetensors", "notes.bin"]).unwrap_err().to_string();
+        assert!(error.ends_with(": several packed models: a.safetensors, b.safetensors"), "{error}");
     }
 }
