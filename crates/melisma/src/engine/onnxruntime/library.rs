@@ -35,12 +35,33 @@ pub fn runtime() -> Result<&'static Runtime> {
 /// Returns how to get the library where it was not found: it may be installed already if
 /// `MELISMA_ONNXRUNTIME` points elsewhere.
 pub fn how_to_get() -> &'static str {
-    match var_os("MELISMA_ONNXRUNTIME").is_some_and(|value| !value.is_empty()) {
+    match is_named() {
         true => "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later, or unset it",
         false => {
             "pip install onnxruntime (onnxruntime-gpu for CUDA and TensorRT), or set MELISMA_ONNXRUNTIME to its library"
         }
     }
+}
+
+/// Returns how to get the provider `name`, `cuda` or `tensorrt`, where it does not work.
+pub(crate) fn how_to_get_provider(name: &str) -> &'static str {
+    how_to_get_provider_of(find_provider(name).is_ok(), is_named())
+}
+
+pub(super) fn how_to_get_provider_of(is_there: bool, is_named: bool) -> &'static str {
+    match (is_there, is_named) {
+        (true, _) => {
+            "ONNX Runtime's GPU build is there: install the CUDA, cuDNN or TensorRT that it needs, or put their folders \
+             into LD_LIBRARY_PATH"
+        }
+        (false, true) => "set MELISMA_ONNXRUNTIME to the library of ONNX Runtime's GPU build, or unset it",
+        (false, false) => "pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library",
+    }
+}
+
+/// Returns whether `MELISMA_ONNXRUNTIME` says where the library is.
+fn is_named() -> bool {
+    var_os("MELISMA_ONNXRUNTIME").is_some_and(|value| !value.is_empty())
 }
 
 /// Finds the file of the library.
@@ -75,8 +96,7 @@ pub fn find_provider(name: &str) -> Result<PathBuf> {
         return Ok(path);
     }
     let message = format!("{}: built without the provider {name}", runtime.display());
-    Err(Error::new(ErrorKind::Device, message)
-        .with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
+    Err(Error::new(ErrorKind::Device, message).with_hint(how_to_get_provider_of(false, is_named())))
 }
 
 /// Finds TensorRT's library by its name, without loading it.

@@ -19,6 +19,7 @@ use ort::session::builder::SessionBuilder;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 
+pub(crate) use library::how_to_get_provider;
 pub use library::{Runtime, find, find_provider, find_tensorrt, how_to_get, runtime, tensorrt_version};
 pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
 

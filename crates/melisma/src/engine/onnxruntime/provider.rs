@@ -9,6 +9,7 @@ use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use ort::session::builder::SessionBuilder;
 use serde::{Deserialize, Serialize};
 
+use super::library::how_to_get_provider;
 use crate::config::precision::Format;
 use crate::engine::EngineName;
 use crate::{Error, ErrorKind, Remedy, Result};
@@ -198,15 +199,15 @@ pub(super) struct Session(pub(super) SessionBuilder);
 
 impl Register for Session {
     fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
-        let provider = match name {
-            CUDA => with_options(ep::CUDA::default(), options).build(),
-            TENSORRT => with_options(ep::TensorRT::default(), options).build(),
+        let (provider, short) = match name {
+            CUDA => (with_options(ep::CUDA::default(), options).build(), "cuda"),
+            TENSORRT => (with_options(ep::TensorRT::default(), options).build(), "tensorrt"),
             other => return Err(Error::unsupported(format!("onnxruntime: unknown provider `{other}`"))),
         };
         provider.register(&mut self.0).map_err(|error| {
             let reason = error.to_string();
             Error::new(ErrorKind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
-                .with_hint("install the GPU build of ONNX Runtime and what it needs")
+                .with_hint(how_to_get_provider(short))
                 .or_hint(Remedy::use_engine("auto"))
         })
     }

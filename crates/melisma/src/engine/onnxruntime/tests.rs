@@ -82,6 +82,16 @@ fn the_library_is_found_where_it_is_named_and_in_wheels() {
 }
 
 #[test]
+fn what_is_there_is_not_installed_again() {
+    let [there, named, neither] = [(true, true), (false, true), (false, false)]
+        .map(|(is_there, is_named)| library::how_to_get_provider_of(is_there, is_named));
+    assert_eq!(library::how_to_get_provider_of(true, false), there);
+    assert!(there.contains("LD_LIBRARY_PATH") && named.ends_with("or unset it"), "{there}\n{named}");
+    assert!([there, named].iter().all(|hint| !hint.contains("pip install")));
+    assert!(neither.starts_with("pip install onnxruntime-gpu"), "{neither}");
+}
+
+#[test]
 fn a_library_of_another_make_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("libonnxruntime.so");

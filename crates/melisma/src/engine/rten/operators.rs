@@ -42,7 +42,7 @@ pub(in super::super) fn check(model: &Model) -> Result<()> {
     let message = format!("{}: no such operator: {}", super::NAME, names.join(", "));
     Err(Error::unsupported(message).with_hint(match onnxruntime::find() {
         Ok(_) => Remedy::use_engine("onnxruntime"),
-        Err(_) => "ONNX Runtime may have it: pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library".into(),
+        Err(_) => format!("ONNX Runtime may have it: {}", onnxruntime::how_to_get()).into(),
     }))
 }
 

@@ -3,7 +3,7 @@
 use super::Objective;
 use super::candidate::{Wanted, engines};
 use crate::config::{Config, DeviceRequest};
-use crate::engine::EngineName;
+use crate::engine::{EngineName, onnxruntime};
 use crate::{Error, Remedy, Result};
 
 /// The requirements on an engine.
@@ -75,7 +75,7 @@ impl Requirements {
             (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
                 Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
                     .with_hint(Remedy::use_device(&["cpu", "auto"]))
-                    .or_hint("set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
+                    .or_hint(onnxruntime::how_to_get_provider("cuda"))
             }),
             (None, _) => Ok(()),
         }

@@ -47,7 +47,7 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
     let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
     if found.is_empty() {
         return Err(Error::new(ErrorKind::Device, format!("no engine works on {device}"))
-            .with_hint("set MELISMA_ONNXRUNTIME to the library of ONNX Runtime's GPU build"));
+            .with_hint(onnxruntime::how_to_get_provider("cuda")));
     }
     Ok(found)
 }
