@@ -9,7 +9,6 @@ use melisma::optimize::search::{Request, Requested, Requirements, Search};
 use melisma::output;
 use melisma::random::Lcg32;
 use melisma::text::html::escape;
-use melisma::text::table::{Align, Table};
 use melisma::text::{size, spaced};
 use melisma::{Error, ErrorKind, Result};
 
@@ -47,30 +46,22 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
         return Err(Error::new(ErrorKind::Check, "optimize: the engine was not found again"));
     }
     let report = &outcome.report;
-    let right = |name| (name, Align::Right);
-    let mut table = Table::new([("candidate", Align::Left), right("p50"), right("peak memory"), right("max_abs")]);
-    for measured in &report.candidates {
-        let cells = match (&measured.outcome, &measured.refused) {
-            (Some(outcome), None) => [
-                format!("{:.2} ms", 1e3 * outcome.latency_seconds.p50),
-                outcome.peak_bytes.map_or_else(|| "unknown".to_owned(), size::show),
-                format!("{:.1e}", outcome.accuracy.max_abs),
-            ],
-            _ => ["-"; 3].map(str::to_owned),
-        };
-        table.push([measured.candidate.to_string()].into_iter().chain(cells).collect::<Vec<_>>());
-    }
+    let accuracy = match report.difference() {
+        Some(difference) => (format!("{difference:.1e}"), "largest difference from another engine"),
+        None => ("unknown".to_owned(), "difference from another engine: no other ran this model"),
+    };
     let shown = [
         format!(
             "<p>A decoder of {} was written as ONNX. The best engine for it on this machine is {}, measured against {} \
-             others, cached, found again and checked.</p>\n",
+             others, cached, found again and checked. Beside the default: {}.</p>\n",
             spaced(&size::show(report.model_bytes[0])),
             escape(&report.candidate.to_string()),
-            report.candidates.len().saturating_sub(1)
+            report.candidates.len().saturating_sub(1),
+            escape(&report.answer())
         ),
         facts(&[
             (format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for each run, in the middle of all"),
-            (format!("{:.1e}", report.accuracy.max_abs), "largest difference from FP32"),
+            accuracy,
         ]),
         commands(&[
             "melisma optimize decoder.onnx --input z=1x32x64",
@@ -84,7 +75,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
             false => "the CPU".to_owned(),
         }),
         shown: shown.concat(),
-        folded: table.html(),
+        folded: report.candidate_table().html(),
     })
 }
 

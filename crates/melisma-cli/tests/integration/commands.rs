@@ -82,7 +82,11 @@ fn the_demo_replaces_a_report_only_by_force() {
     assert!(steps.starts_with(&["machine", "runtime", "snac"]), "{steps:?}");
     assert!(demo["steps"][0]["seconds"].is_f64());
     assert_eq!(demo["report"], "melisma-demo/report.html");
-    assert!(std::fs::read_to_string(&report).unwrap().starts_with("<!doctype html>"));
+    let html = std::fs::read_to_string(&report).unwrap();
+    assert!(html.starts_with("<!doctype html>"));
+    let optimize = html.split("<section id=\"optimize\">").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(optimize.contains("Beside the default: ") && optimize.contains(" on this machine (p50 "), "{optimize}");
+    assert!(optimize.contains("difference from another engine") && !optimize.contains("0.0e0"), "{optimize}");
     let mut left: Vec<_> = std::fs::read_dir(sandbox.path("melisma-demo"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

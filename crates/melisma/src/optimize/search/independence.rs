@@ -32,6 +32,16 @@ impl Report {
         !self.is_of_reference(&self.candidate) || self.witness().is_some()
     }
 
+    /// Returns the largest difference between the winner's outputs and those of another engine in FP32; `None` if no
+    /// other engine ran the model.
+    pub fn difference(&self) -> Option<f64> {
+        let own = self.accuracy.max_abs;
+        if !self.is_of_reference(&self.candidate) {
+            return Some(own);
+        }
+        Some(self.witness()?.outcome?.accuracy.max_abs.max(own))
+    }
+
     /// Describes the accuracy: figures, or that nothing confirms the outputs.
     pub(super) fn accuracy_text(&self) -> String {
         let (engine, reference) = (self.candidate.engine, &self.reference);

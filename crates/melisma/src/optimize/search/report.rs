@@ -168,7 +168,8 @@ impl Report {
         text
     }
 
-    fn candidate_table(&self) -> Table {
+    /// Returns one line per candidate. Those that computed the reference have no difference from it.
+    pub fn candidate_table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
             ("candidate", Align::Left),

@@ -128,9 +128,12 @@ fn without_another_engine_the_accuracy_is_not_called_zero() {
     let text = alone.report.text();
     let line = "accuracy  no independent reference: only rten ran this model, so nothing confirms it\n";
     assert!(text.contains(line) && !alone.report.is_independent(), "{text}");
+    assert_eq!(alone.report.difference(), None);
     assert_eq!(alone.keys()["accuracy"]["independent"], false);
     let any = Requirements { engine: None, ..requirements(Wanted::Fp32, 1e-3) };
     let both = optimize(root.path(), &config, &Request { requirements: any, ..request(&["x=1x3x64"]) }).unwrap();
     assert!(both.report.is_independent(), "{}", both.report.text());
     assert!(both.report.text().contains("accuracy  ") && !both.report.text().contains("no independent"));
+    let difference = both.report.difference().unwrap();
+    assert!(difference > 0.0 && difference < 1e-3, "of other code: {difference}");
 }
