@@ -147,8 +147,9 @@ test("the command of a changed piece makes what is heard", async () => {
   await streamed(page, 1.2);
   const heard = await captured(page);
   const line = await page.textContent("#command");
-  assert.match(line, /^curl .*\/v1\/synth\.wav\?preset=sleep&seed=good\+night&key=F%23&.*&brightness=1\.585&.*seconds=60/);
-  const { "sleep.wav": bytes } = await shell(line.replace("seconds=60", "seconds=6"));
+  assert.match(line, /^melisma synth preset:sleep -o sleep\.wav '--seed=good night' '--key=F#' --mode=lydian --tempo=90 /);
+  assert.match(line, / --voices=melody,swells .*--brightness=1\.585.* --seconds 60 --endless/);
+  const { "sleep.wav": bytes } = await shell(line.replace("--seconds 60", "--seconds 6"));
   const at = bytes.indexOf("data") + 8;
   const made = new Int16Array(bytes.buffer.slice(bytes.byteOffset + at, bytes.byteOffset + bytes.length));
   // A stream begins with the silence of the limiter's look-ahead, which a file leaves out.

@@ -1,4 +1,4 @@
-// Commands: of the piece that plays, the command line's where it has every setting, else curl's; and curl's for speech.
+// Commands: the command line's of the piece that plays, and curl's for speech.
 import { visible } from "./address.js";
 import { needsKey } from "./connection.js";
 
@@ -6,24 +6,18 @@ const RATE = 48_000;
 
 /** A word of a POSIX shell. @param {string} text */
 export function quoted(text) {
-  return /^[\w.:/=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return /^[\w.:/=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /**
- * @param {URLSearchParams} query of the stream
+ * @param {URLSearchParams} query of the stream, whose names other than the preset are flags of `melisma synth`
  * @param {{ rate: number, seconds: number }} take
  */
 export function command(query, { rate, seconds }) {
-  const [preset, seed] = [query.get("preset"), query.get("seed")];
-  if (query.size === 2) {
-    const length = `--seconds ${seconds} --endless${rate === RATE ? "" : ` --rate ${rate}`}`;
-    return `melisma synth preset:${preset} -o ${preset}.wav ${quoted(`--seed=${seed}`)} ${length}`;
-  }
-  const asked = new URLSearchParams([...query, ["seconds", String(seconds)]]);
-  if (rate !== RATE) {
-    asked.set("rate", String(rate));
-  }
-  return `curl -sS --fail -o ${preset}.wav${header()} ${quoted(`${location.origin}/v1/synth.wav?${asked}`)}`;
+  const preset = query.get("preset");
+  const given = [...query].filter(([name]) => name !== "preset").map(([name, value]) => quoted(`--${name}=${value}`));
+  const length = `--seconds ${seconds} --endless${rate === RATE ? "" : ` --rate ${rate}`}`;
+  return `melisma synth preset:${preset} -o ${preset}.wav ${given.join(" ")} ${length}`;
 }
 
 /** @param {{ model: string, input: string, voice: string, speed: number }} said */
