@@ -8,11 +8,12 @@ use clap::ArgMatches;
 use melisma::Result;
 use melisma::config::Config;
 use melisma::output::{protect, refuse_input};
+use melisma::synth::Style;
 
 use crate::input::is_pipe;
 use crate::settings::Settings;
 
-/// Arguments whose values are files, folders or `NAME=FILE` to read.
+/// Arguments whose values are files, folders, `NAME=FILE` or `preset:FILE` to read.
 const INPUTS: [&str; 24] = [
     "api_key_file",
     "calibrate",
@@ -75,8 +76,12 @@ impl Paths {
 /// Returns the files that `value` of the argument `id` refers to.
 fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
     let path = Path::new(value);
-    let after_name = value.to_str().and_then(|text| text.split_once('=')).map(|(_, path)| PathBuf::from(path));
-    let mut files: Vec<PathBuf> = [path.to_owned()].into_iter().chain(after_name).collect();
+    let text = value.to_str();
+    let after_name = text.and_then(|text| text.split_once('=')).map(|(_, path)| PathBuf::from(path));
+    let preset = text.and_then(|text| text.strip_prefix("preset:")).map(PathBuf::from);
+    // Other presets are built in.
+    let preset = preset.filter(|path| id == "score" && Style::is_file(path));
+    let mut files: Vec<PathBuf> = [path.to_owned()].into_iter().chain(after_name).chain(preset).collect();
     if id == "model" {
         files.push(path.with_file_name("config.json"));
     }
@@ -220,5 +225,9 @@ mod tests {
             assert!(paths.inputs.iter().any(|path| path == Path::new(name)), "{name}: {paths:?}");
         }
         assert!(paths.outputs.iter().all(|path| path == Path::new("t.json")) && !paths.outputs.is_empty(), "{paths:?}");
+        let paths = Paths::of(&Cli::command().get_matches_from("melisma synth preset:a.yaml -o a.wav".split(' ')));
+        assert!(paths.inputs.iter().any(|path| path == Path::new("a.yaml")), "{paths:?}");
+        let paths = Paths::of(&Cli::command().get_matches_from("melisma synth preset:focus -o focus".split(' ')));
+        assert!(paths.inputs.iter().all(|path| path != Path::new("focus")), "{paths:?}");
     }
 }

@@ -136,6 +136,8 @@ fn no_output_replaces_an_input() {
     std::os::unix::fs::symlink("in.wav", sandbox.path("link.txt")).unwrap();
     std::fs::hard_link(sandbox.path("in.wav"), sandbox.path("twin.txt")).unwrap();
     std::fs::write(sandbox.path("capture.json"), SCORE).unwrap();
+    let preset = sandbox.run(&["synth", "preset:bright", "--print-preset"]);
+    std::fs::write(sandbox.path("mine.yaml"), preset.stdout).unwrap();
     let before = content(sandbox.directory.path());
     for line in [
         "pack m.safetensors --trace m.safetensors",
@@ -169,6 +171,9 @@ fn no_output_replaces_an_input() {
         "synth s.mid -o x.wav --trace s.mid",
         "synth s.mid -o x.wav --midi s.mid",
         "synth capture.json -o y.wav --debug-capture .",
+        "synth preset:mine.yaml -o mine.yaml --seconds 1",
+        "synth preset:./mine.yaml -o y.wav --midi mine.yaml --seconds 1",
+        "synth preset:mine.yaml -o y.wav --trace ./mine.yaml --seconds 1",
         "bench compare old new --trace new",
     ] {
         refuses_input(&sandbox, line);
