@@ -130,12 +130,9 @@ fn time(
         let mut open = open.lock();
         let known = open.iter_mut().find(|known| known.is_for(&inputs));
         let known = known.ok_or_else(|| Error::invalid("the session was closed meanwhile"))?;
-        let mut seconds = Vec::with_capacity(repeat);
-        for _ in 0..repeat {
-            stop.check()?;
-            known.run(inputs.clone())?;
-            seconds.push(known.took.as_secs_f64());
-        }
+        let engine = &mut *known.chosen.engine;
+        let values = engine.ports().arrange(inputs).map_err(|error| error.at("inputs"))?;
+        let seconds = engine.repeat(&values, repeat, &|| stop.check())?;
         let mut report = known.chosen.keys();
         report["times"] =
             json!({ "first_seconds": known.first.as_secs_f64(), "latency_seconds": Latency::of(&seconds) });

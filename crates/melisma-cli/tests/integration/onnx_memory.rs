@@ -175,6 +175,19 @@ fn turned(sandbox: &Sandbox, n: usize) {
     array(sandbox, "x.npy", &Value::from_slice(&[0.5f32; 100], &[100]).unwrap());
 }
 
+/// The start of the process counts as part of the first run only.
+#[test]
+fn repeated_runs_in_a_process_of_their_own_are_timed_there() {
+    let sandbox = Sandbox::new();
+    counted(&sandbox);
+    let ran = sandbox.run(&["run", "counted.onnx", "--input", "x=few.npy", "-o", "out", "--repeat", "5", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let times = &serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()["times"];
+    let (first, latency) = (times["first_seconds"].as_f64().unwrap(), &times["latency_seconds"]);
+    assert_eq!(latency["runs"], 5);
+    assert!(2.0 * latency["p50"].as_f64().unwrap() < first, "{times}");
+}
+
 #[test]
 fn activations_are_under_the_limit() {
     let sandbox = Sandbox::new();

@@ -38,6 +38,8 @@ pub mod ours;
 mod port;
 pub mod rten;
 
+use std::time::Instant;
+
 use serde::{Deserialize, Serialize};
 
 pub use name::EngineName;
@@ -81,6 +83,22 @@ pub trait Engine: Send {
     /// # Errors
     /// The engine failed.
     fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>>;
+
+    /// Runs `n` times and returns the seconds of each run, after `check` before each. An engine in a process of its own
+    /// starts it once, runs there once more first, and leaves out the way there and back.
+    ///
+    /// # Errors
+    /// As [`Engine::run`], and those of `check`.
+    fn repeat(&mut self, inputs: &[Value], n: usize, check: &dyn Fn() -> Result<()>) -> Result<Vec<f64>> {
+        let mut seconds = Vec::new();
+        for _ in 0..n {
+            check()?;
+            let begin = Instant::now();
+            self.run(inputs)?;
+            seconds.push(begin.elapsed().as_secs_f64());
+        }
+        Ok(seconds)
+    }
 
     /// Runs once and returns the time per operator. Engines that can only print it write lines of
     /// the form `NAME 12.34ms (56.78%)` to standard output, so call this in a separate process and

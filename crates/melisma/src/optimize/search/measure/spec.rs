@@ -27,7 +27,7 @@ pub struct Spec {
     pub outputs: PathBuf,
     /// Approximate measuring time; 0 computes outputs only.
     pub seconds: f64,
-    /// The maximum number of measured runs.
+    /// The maximum number of measured runs; the exact one of [`Task::Repeat`].
     pub most_runs: usize,
     /// A process that exceeds this much memory is killed.
     pub most_bytes: Option<u64>,
@@ -41,6 +41,8 @@ pub struct Spec {
 pub enum Task {
     /// Measures the latency of runs.
     Measure,
+    /// Measures the latency of as many runs as the spec says, after the first.
+    Repeat,
     /// Measures the time per operator in one run.
     Profile,
     /// Prints each node of a run as it finishes.

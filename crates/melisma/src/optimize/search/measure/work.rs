@@ -47,6 +47,7 @@ pub fn work(spec: &Spec, budget: &Budget) -> Result<Done> {
             match spec.task {
                 Task::Measure if spec.seconds > 0.0 => seconds = timed(|| engine.run(&inputs).map(drop), spec)?,
                 Task::Measure | Task::Trace | Task::Start => {}
+                Task::Repeat => seconds = engine.repeat(&inputs, spec.most_runs, &|| Ok(()))?,
                 Task::Profile => (seconds, operators) = profiled(engine.as_mut(), &inputs)?,
             }
         }

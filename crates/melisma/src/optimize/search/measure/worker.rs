@@ -23,7 +23,7 @@ use crate::runtime::memory::Budget;
 use crate::text::size;
 use crate::{Error, ErrorKind, Result};
 
-/// A candidate that takes longer than this is killed.
+/// A candidate that takes longer than this is killed; so is one that repeats a run, after this time for each.
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit on the summed operator times, relative to their run; a larger sum means a wrong profile.
 const MAX_SHARE: f64 = 1.25;
@@ -141,6 +141,8 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         .stderr(file(&err)?)
         .spawn()
         .map_err(|error| Error::io(name.to_string_lossy(), error))?;
+    let runs = if spec.task == Task::Repeat { spec.most_runs.saturating_add(1) } else { 1 };
+    let timeout = TIMEOUT.saturating_mul(u32::try_from(runs).unwrap_or(u32::MAX));
     let begin = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|error| Error::io(name.to_string_lossy(), error))? {
@@ -149,8 +151,8 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         let is_over = |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > *most);
         let reason = match spec.most_bytes.filter(is_over) {
             Some(most) => Error::new(ErrorKind::Memory, format!("it takes more than {}", size::show(most))),
-            None if begin.elapsed() > TIMEOUT => {
-                Error::new(ErrorKind::Device, format!("it took more than {} s", TIMEOUT.as_secs()))
+            None if begin.elapsed() > timeout => {
+                Error::new(ErrorKind::Device, format!("it took more than {} s", timeout.as_secs()))
             }
             None => match program.check_stop() {
                 Err(stopped) => stopped,

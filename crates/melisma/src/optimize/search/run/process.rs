@@ -49,7 +49,8 @@ impl ProcessEngine {
         self
     }
 
-    fn go(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    /// Runs the model in the worker, which leaves its outputs in the folder, and again `n` times if `task` is to repeat.
+    fn go(&self, inputs: &[Value], task: Task, n: usize) -> Result<(Temporary, Done)> {
         let folder = Temporary::new()?;
         let given = work::write(inputs, folder.path(), 0)?;
         let outputs = folder.path().join("outputs");
@@ -61,15 +62,12 @@ impl ProcessEngine {
             inputs: vec![given],
             outputs,
             seconds: 0.0,
-            most_runs: 1,
+            most_runs: n,
             most_bytes: self.limits.most_bytes(),
-            task: Task::Measure,
+            task,
         };
         match self.worker.measure(&spec) {
-            Ok(Done { outputs, .. }) => match outputs.first() {
-                Some(set) => work::read(set),
-                None => Err(Error::new(ErrorKind::Device, "the worker gave no outputs")),
-            },
+            Ok(done) => Ok((folder, done)),
             Err(error) if error.kind() == ErrorKind::Memory => Err(self.named(&error, &spec)),
             Err(error) => Err(error),
         }
@@ -111,6 +109,18 @@ impl Engine for ProcessEngine {
     }
 
     fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        self.go(inputs)
+        let (_folder, done) = self.go(inputs, Task::Measure, 0)?;
+        match done.outputs.first() {
+            Some(set) => work::read(set),
+            None => Err(Error::new(ErrorKind::Device, "the worker gave no outputs")),
+        }
+    }
+
+    fn repeat(&mut self, inputs: &[Value], n: usize, check: &dyn Fn() -> Result<()>) -> Result<Vec<f64>> {
+        check()?;
+        match n {
+            0 => Ok(Vec::new()),
+            _ => Ok(self.go(inputs, Task::Repeat, n)?.1.seconds),
+        }
     }
 }

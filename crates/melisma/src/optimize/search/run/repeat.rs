@@ -18,7 +18,7 @@ pub struct RepeatedRun {
     pub outputs: Vec<Value>,
     /// The time of the first run, which includes all one-time costs.
     pub first_seconds: f64,
-    /// The times of the runs after it; `None` if there were none.
+    /// The times of the runs after it, without the start of a process; `None` if there were none.
     pub latency_seconds: Option<Latency>,
 }
 
@@ -28,19 +28,12 @@ impl Chosen {
     /// # Errors
     /// As [`Engine::run`](crate::engine::Engine::run).
     pub fn run_repeated(&mut self, inputs: &[Value], repeat: usize) -> Result<RepeatedRun> {
-        let (outputs, first_seconds) = self.timed(inputs)?;
-        let mut seconds = Vec::new();
-        for _ in 0..repeat {
-            seconds.push(self.timed(inputs)?.1);
-        }
-        let latency_seconds = (!seconds.is_empty()).then(|| Latency::of(&seconds));
-        Ok(RepeatedRun { outputs, first_seconds, latency_seconds })
-    }
-
-    fn timed(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, f64)> {
         let begin = Instant::now();
         let outputs = self.engine.run(inputs)?;
-        Ok((outputs, begin.elapsed().as_secs_f64()))
+        let first_seconds = begin.elapsed().as_secs_f64();
+        let seconds = self.engine.repeat(inputs, repeat, &|| Ok(()))?;
+        let latency_seconds = (!seconds.is_empty()).then(|| Latency::of(&seconds));
+        Ok(RepeatedRun { outputs, first_seconds, latency_seconds })
     }
 }
 
