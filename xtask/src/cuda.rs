@@ -6,10 +6,10 @@ use crate::process::{exists, run as execute};
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::{env, fs};
 
 const RUN: &str = include_str!("cuda/run.sh");
 /// Marks a folder as ours, so that it may be emptied before packing again.
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     tests.retain(|test| PROGRAMS.contains(&test.name.as_str()));
     let programs = executables(&["build", "--release", "-p", "melisma-cli"])?;
 
-    let folder = place(&arguments.output)?;
+    let folder = tree::place(&arguments.output, MARK)?;
     fs::create_dir_all(folder.join("tests")).with_context(|| tree::shown(&folder))?;
     for test in &tests {
         strip(&test.path, &folder.join("tests").join(&test.name))?;
@@ -105,20 +105,6 @@ fn sources() -> Result<Vec<(PathBuf, String)>> {
 /// Returns whether the path is a script or page beside golden files that says how they were made.
 fn is_script(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "py" || suffix == "md")
-}
-
-/// Returns the folder to fill: missing, empty, or packed by us before, in which case it is emptied.
-fn place(folder: &Path) -> Result<PathBuf> {
-    let base = if folder.starts_with("target") { tree::root().to_path_buf() } else { env::current_dir()? };
-    let folder = base.join(folder);
-    if folder.exists() {
-        let ours = folder.join(MARK).is_file() || tree::files(&folder)?.is_empty();
-        if !ours {
-            bail!("{} holds something else; name another folder", folder.display());
-        }
-        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    }
-    Ok(folder)
 }
 
 fn strip(from: &Path, to: &Path) -> Result<()> {

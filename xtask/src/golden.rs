@@ -2,9 +2,7 @@
 
 use crate::tree;
 use anyhow::{Context, Result};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::{fs, path::PathBuf};
 
@@ -45,11 +43,7 @@ pub fn hash_all() -> Result<BTreeMap<String, String>> {
             continue;
         }
         let bytes = fs::read(&path).with_context(|| tree::shown(&path))?;
-        let mut hash = String::new();
-        for byte in Sha256::digest(&bytes) {
-            write!(hash, "{byte:02x}")?;
-        }
-        hashes.insert(path.strip_prefix(folder())?.display().to_string(), hash);
+        hashes.insert(path.strip_prefix(folder())?.display().to_string(), tree::hash(&bytes));
     }
     Ok(hashes)
 }

@@ -1,10 +1,11 @@
-//! Checks, golden files, benches, pictures, the site of the guide and GPU packing: `cargo xtask check`,
-//! `golden`, `bench`, `picture`, `site`, `cuda`.
+//! Checks, golden files, benches, pictures, the site of the guide, releases and GPU packing: `cargo xtask check`,
+//! `golden`, `bench`, `picture`, `site`, `dist`, `cuda`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod check;
 mod cuda;
+mod dist;
 mod executable;
 mod front;
 mod golden;
@@ -21,7 +22,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks, golden files, benches, pictures, the site and GPU packing")]
+#[command(name = "cargo xtask", about = "Checks, golden files, benches, pictures, the site, releases and GPU packing")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -39,6 +40,8 @@ enum Command {
     Picture,
     /// Write the guide and the pages that it leads to as a site, into target/site
     Site,
+    /// Make what users install: programs, wheels, a container's context, man pages, licences, checksums
+    Dist(dist::Arguments),
     /// Pack test and bench binaries for a machine with a GPU
     Cuda(cuda::Arguments),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Picture => check::page::draw(),
         Command::Site => site::run(),
+        Command::Dist(arguments) => dist::run(&arguments),
         Command::Cuda(arguments) => cuda::run(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -1,6 +1,7 @@
 //! Locations: the repository, the target folder, and files by suffix.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
 use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
@@ -46,6 +47,24 @@ pub fn remove(folder: &Path) -> Result<()> {
 pub fn renew(folder: &Path) -> Result<()> {
     remove(folder)?;
     fs::create_dir_all(folder).with_context(|| shown(folder))
+}
+
+/// Returns the folder to fill: missing, empty, or filled by us before, as the file `mark` in it tells; then it is removed.
+pub fn place(folder: &Path, mark: &str) -> Result<PathBuf> {
+    let base = if folder.starts_with("target") { root().to_path_buf() } else { env::current_dir()? };
+    let folder = base.join(folder);
+    if folder.exists() {
+        if !folder.join(mark).is_file() && !files(&folder)?.is_empty() {
+            bail!("{} holds something else; name another folder", folder.display());
+        }
+        remove(&folder)?;
+    }
+    Ok(folder)
+}
+
+/// Returns the SHA-256 of `bytes`, as `sha256sum` writes it.
+pub fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns `path` as shown to people: relative to the repository, with forward slashes.

@@ -1,0 +1,78 @@
+//! What was built, tried on the oldest Debian that its mirror still has: packages extracted into a folder, which
+//! becomes the root. There is no compiler and no Rust.
+
+use super::target::Target;
+use crate::process::{exists, find, output, run};
+use crate::tree;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Debian's releases whose C library is at least as new as what programs are built for, the oldest first.
+const SUITES: [&str; 3] = ["buster", "bullseye", "bookworm"];
+/// Mounts what programs expect, for this process alone, and runs the rest of its arguments with `$0` as the root.
+const ENTER: &str = "mount -t proc proc \"$0/proc\" && exec env -i PATH=/usr/bin:/bin HOME=/root chroot \"$0\" \"$@\"";
+
+/// Runs the program for `target`, which says that it is of `commit`: the demo on this machine's kind, else commands in
+/// an emulator, where a program cannot start others.
+pub fn run_on_debian(target: Target, program: &Path, commit: &str) -> Result<()> {
+    for tool in ["unshare", "chroot"] {
+        ensure!(exists(tool), "{tool} is missing; on Debian it is part of util-linux or coreutils");
+    }
+    let root = root(target)?;
+    let debian = fs::read_to_string(root.join("etc/debian_version")).context("etc/debian_version")?;
+    for compiler in ["cc", "gcc", "rustc"] {
+        ensure!(!root.join("usr/bin").join(compiler).exists(), "{} has a {compiler}", tree::shown(&root));
+    }
+    fs::copy(program, root.join("melisma")).with_context(|| tree::shown(program))?;
+    let emulator = if target.is_host() { None } else { Some(emulator(target, &root)?) };
+    let melisma = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", ENTER]).arg(&root).args(&emulator).arg("/melisma").args(arguments);
+        command
+    };
+    let version = output(&mut melisma(&["--version"]))?;
+    ensure!(version.contains(commit), "`--version` names no commit {commit}: {version}");
+    println!("Debian {}, {}: {}", debian.trim(), target.debian(), version.trim());
+    if emulator.is_none() {
+        return run(&mut melisma(&["demo", "-o", "/tmp/demo", "--force", "--device", "cpu"]));
+    }
+    run(&mut melisma(&["synth", "preset:focus", "-o", "/tmp/in.wav", "--seconds", "2", "--force"]))?;
+    run(&mut melisma(&["encode", "/tmp/in.wav", "-o", "/tmp/tokens.json", "--force"]))?;
+    run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))
+}
+
+/// Returns a folder with the packages of the oldest Debian that can be had.
+fn root(target: Target) -> Result<PathBuf> {
+    let root = tree::target().join(format!("dist-debian-{}", target.debian()));
+    let done = root.join("complete");
+    if done.is_file() {
+        return Ok(root);
+    }
+    ensure!(find("debootstrap").is_some(), "debootstrap is missing; on Debian it is the package debootstrap");
+    ensure!(output(Command::new("id").arg("-u"))?.trim() == "0", "a trial on Debian needs root; run it with sudo");
+    for suite in SUITES {
+        tree::renew(&root)?;
+        // Extracted, not set up: its own programs need not run here.
+        let mut command = Command::new("debootstrap");
+        command.args(["--foreign", "--variant=minbase", "--arch", target.debian(), suite]).arg(&root);
+        match run(&mut command) {
+            Ok(()) => {
+                fs::write(&done, suite).with_context(|| tree::shown(&done))?;
+                return Ok(root);
+            }
+            Err(error) => println!("note: no Debian {suite}: {error:#}"),
+        }
+    }
+    bail!("no Debian could be fetched; is its mirror reachable?")
+}
+
+/// Puts an emulator into the root and returns its path there.
+fn emulator(target: Target, root: &Path) -> Result<String> {
+    let name = format!("qemu-{}-static", target.name());
+    let program = find(&name)
+        .with_context(|| format!("{name} is missing; on Debian it is part of the package qemu-user-static"))?;
+    fs::copy(&program, root.join(&name)).with_context(|| program.display().to_string())?;
+    Ok(format!("/{name}"))
+}
