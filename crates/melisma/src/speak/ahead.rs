@@ -93,7 +93,7 @@ impl Pieces {
             let Some(piece) = self.left.as_mut().and_then(ScriptRun::split) else { break };
             self.open.push(piece);
         }
-        if let Some((place, error)) = stage.step(&mut self.open)?.into_iter().next() {
+        if let Some((place, error)) = stage.step(&mut self.open)?.failed.into_iter().next() {
             for mut later in self.open.drain(place + 1..) {
                 stage.forget(&mut later);
             }

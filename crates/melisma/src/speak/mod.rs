@@ -6,11 +6,12 @@
 //! is made of and which tokens are codes.
 //!
 //! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch: other texts
-//! of a list, or other pieces of the same text.
+//! of a list, other pieces of the same text, or those of other listeners in an [`Ensemble`].
 
 mod ahead;
 mod config;
 mod cycle;
+mod ensemble;
 mod estimate;
 mod format;
 mod identity;
@@ -29,6 +30,7 @@ mod tokenizer;
 pub use ahead::Pace;
 pub use config::{Config, Number};
 pub use cycle::CycleDetector;
+pub use ensemble::{Ensemble, EnsembleOptions, Member, Said, Step};
 pub use estimate::Estimate;
 pub use format::{Draw, FILE_NAME, Format, Settings};
 pub use list::{Corpus, Event, Job, Line, List, Spoken};

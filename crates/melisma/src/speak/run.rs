@@ -50,6 +50,8 @@ pub(super) struct ScriptRun {
     /// Codes of whole frames that were not taken yet.
     codes: Vec<i32>,
     pub(super) notes: Vec<Note>,
+    /// Whether it takes no step.
+    pub(super) is_paused: bool,
 }
 
 /// The piece that is spoken.
@@ -87,6 +89,7 @@ impl ScriptRun {
             assembler,
             codes: Vec::new(),
             notes: Vec::new(),
+            is_paused: false,
         }
     }
 
@@ -131,9 +134,15 @@ impl ScriptRun {
         std::mem::take(&mut self.codes)
     }
 
-    /// Returns the next piece, if it has not begun.
+    /// Returns the next piece, if it has not begun and may.
     fn waiting(&self) -> Option<&Prompt> {
-        self.script.prompts.get(self.at).filter(|_| self.draft.is_none())
+        self.script.prompts.get(self.at).filter(|_| self.draft.is_none() && !self.is_paused)
+    }
+
+    /// Returns the tokens that the model has to read before the next one is drawn; none without a piece that may
+    /// advance.
+    fn n_unread(&self) -> usize {
+        self.draft.as_ref().filter(|_| !self.is_paused).map_or(0, |draft| draft.past.len() - draft.n_read)
     }
 
     /// Returns which of the [`Stage`]'s choices the next token is drawn from.
@@ -180,6 +189,26 @@ impl ScriptRun {
     }
 }
 
+/// What a step did.
+#[derive(Debug, Default)]
+pub(super) struct Stepped {
+    /// The runs that failed, in order.
+    pub(super) failed: Vec<(usize, Error)>,
+    /// Tokens that were drawn.
+    pub(super) n_drawn: usize,
+    /// Whether some run read of its prompt.
+    pub(super) has_prompt: bool,
+}
+
+/// What a run reads in a step.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    run: usize,
+    n_tokens: usize,
+    /// Whether nothing is left to read, so that a token can be drawn.
+    is_whole: bool,
+}
+
 /// Where texts are spoken: the model's cache and the sampler.
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -192,6 +221,8 @@ pub(super) struct Stage {
     n_reserved: usize,
     /// Pieces of the longest kind that the cache has room for.
     n_fitting: usize,
+    /// The most tokens of prompts in a step, so that no prompt holds the other runs up.
+    prompt_tokens: usize,
 }
 
 impl Stage {
@@ -216,7 +247,18 @@ impl Stage {
             n_pages: options.n_cached.div_ceil(PAGE_LEN),
             n_reserved: 0,
             n_fitting: options.n_cached / options.context.next_multiple_of(PAGE_LEN).max(1),
+            prompt_tokens: usize::MAX,
         })
+    }
+
+    /// Reads prompts in pieces: at most `tokens` of them in a step, which changes no bit.
+    pub(super) fn with_prompt_tokens(self, tokens: usize) -> Self {
+        Self { prompt_tokens: tokens, ..self }
+    }
+
+    /// Returns the tokens in the cache, in whole pages.
+    pub(super) fn n_cached(&self) -> usize {
+        self.n_pages * PAGE_LEN - self.batch.room()
     }
 
     /// Returns how many pieces of the longest kind the cache has room for.
@@ -230,14 +272,14 @@ impl Stage {
         self.batch.logits(place).map_or(0, |logits| logits.len())
     }
 
-    /// Begins the next pieces of runs that wait for one, as far as the cache has room for the whole
-    /// of them.
+    /// Begins the next pieces of runs that wait for one, as far as the cache has room for the whole of them. None
+    /// overtakes another.
     fn begin(&mut self, runs: &mut [ScriptRun]) {
         for run in runs {
             let Some(prompt) = run.waiting() else { continue };
             let n_pages = prompt.need(run.tokens.n_slots as usize).div_ceil(PAGE_LEN);
             if self.n_reserved + n_pages > self.n_pages {
-                continue;
+                return;
             }
             self.n_reserved += n_pages;
             run.draft = Some(Draft {
@@ -252,32 +294,49 @@ impl Stage {
         }
     }
 
-    /// Draws one token for each run that is not done and has room. Returns the runs that failed, in
-    /// order.
+    /// Draws one token for each run that is not done, has room and has read its prompt.
     ///
     /// # Errors
     /// The device failed.
-    pub(super) fn step(&mut self, runs: &mut [ScriptRun]) -> Result<Vec<(usize, Error)>> {
+    pub(super) fn step(&mut self, runs: &mut [ScriptRun]) -> Result<Stepped> {
         self.begin(runs);
-        // Runs in the same slot share the product of the head.
-        let mut order: Vec<usize> = (0..runs.len()).filter(|&index| runs[index].draft.is_some()).collect();
-        order.sort_by_key(|&index| runs[index].choice());
-        self.read(runs, &order)?;
-        let mut failed = Vec::new();
-        for (token, &index) in self.draw(runs, &order)?.into_iter().zip(&order) {
+        let shares = self.shares(runs);
+        let has_prompt = self.read(runs, &shares)?;
+        let drawing = &shares[..shares.partition_point(|share| share.is_whole)];
+        let mut stepped = Stepped { has_prompt, ..Stepped::default() };
+        for (token, share) in self.draw(runs, drawing)?.into_iter().zip(drawing) {
             match token {
                 Ok(token) => {
-                    let ended = runs[index].push(token);
+                    let ended = runs[share.run].push(token);
                     self.close(ended);
+                    stepped.n_drawn += 1;
                 }
                 Err(error) => {
-                    failed.push((index, error));
-                    self.forget(&mut runs[index]);
+                    stepped.failed.push((share.run, error));
+                    self.forget(&mut runs[share.run]);
                 }
             }
         }
-        failed.sort_by_key(|(index, _)| *index);
-        Ok(failed)
+        stepped.failed.sort_by_key(|(index, _)| *index);
+        Ok(stepped)
+    }
+
+    /// Returns what the runs read, with those first that have nothing left then.
+    fn shares(&self, runs: &[ScriptRun]) -> Vec<Share> {
+        let mut room = self.prompt_tokens;
+        let mut shares = Vec::with_capacity(runs.len());
+        for (run, n_unread) in runs.iter().map(ScriptRun::n_unread).enumerate() {
+            let n_tokens = if n_unread > 1 { n_unread.min(room) } else { n_unread };
+            if n_unread > 1 {
+                room -= n_tokens;
+            }
+            if n_tokens > 0 {
+                shares.push(Share { run, n_tokens, is_whole: n_tokens == n_unread });
+            }
+        }
+        // Runs in the same slot share the product of the head.
+        shares.sort_by_key(|share| if share.is_whole { runs[share.run].choice() } else { usize::MAX });
+        shares
     }
 
     /// Leaves the piece that a run speaks.
@@ -293,38 +352,43 @@ impl Stage {
         }
     }
 
-    /// Computes the logits after the tokens that the model has not read.
-    fn read(&mut self, runs: &mut [ScriptRun], order: &[usize]) -> Result<()> {
-        let input = |&index: &usize| {
-            let Draft { sequence, past, n_read, .. } = runs[index].draft.as_ref()?;
-            Some(Input { sequence, tokens: &past[*n_read..], wanted: &self.choices[runs[index].choice()] })
+    /// Reads the shares, and computes the logits after those that are whole. Returns whether there is a prompt among
+    /// them.
+    fn read(&mut self, runs: &mut [ScriptRun], shares: &[Share]) -> Result<bool> {
+        let input = |share: &Share| {
+            let Draft { sequence, past, n_read, .. } = runs[share.run].draft.as_ref()?;
+            let wanted = if share.is_whole { &self.choices[runs[share.run].choice()][..] } else { &[] };
+            Some(Input { sequence, tokens: &past[*n_read..n_read + share.n_tokens], wanted })
         };
-        let inputs: Vec<_> = order.iter().filter_map(input).collect();
-        let has_prompt = inputs.iter().any(|input| input.tokens.len() > 1);
+        let inputs: Vec<_> = shares.iter().filter_map(input).collect();
+        let has_prompt = shares.iter().any(|share| share.n_tokens > 1 || !share.is_whole);
         let span = match has_prompt {
             true => tracing::info_span!("prompt", n = inputs.len()),
             false => tracing::info_span!("step", n = inputs.len()),
         };
         span.in_scope(|| self.batch.step(&inputs))?;
-        for &index in order {
-            if let Some(draft) = &mut runs[index].draft {
-                draft.n_read = draft.past.len();
+        for share in shares {
+            if let Some(draft) = &mut runs[share.run].draft {
+                draft.n_read += share.n_tokens;
             }
         }
-        Ok(())
+        Ok(has_prompt)
     }
 
-    /// Draws the next tokens of the runs `order`, whose logits were computed.
-    fn draw(&mut self, runs: &[ScriptRun], order: &[usize]) -> Result<Vec<Result<u32>>> {
-        let _span = tracing::trace_span!("sample", n = order.len()).entered();
-        let choice = |(place, &index): (usize, &usize)| {
-            let run: &ScriptRun = &runs[index];
+    /// Draws the next tokens of runs whose logits were computed first.
+    fn draw(&mut self, runs: &[ScriptRun], shares: &[Share]) -> Result<Vec<Result<u32>>> {
+        if shares.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _span = tracing::trace_span!("sample", n = shares.len()).entered();
+        let choice = |(place, share): (usize, &Share)| {
+            let run: &ScriptRun = &runs[share.run];
             let draft = run.draft.as_ref().ok_or_else(|| Error::invalid("this text is not spoken"))?;
             let key = Key { seed: run.script.seed, sentence: run.piece() as u64, position: draft.n_drawn() as u64 };
             let (logits, wanted) = (self.batch.logits(place)?, &self.choices[run.choice()][..]);
             Ok(Choice { logits, wanted, past: &draft.past, key })
         };
-        let choices: Vec<_> = order.iter().enumerate().map(choice).collect::<Result<_>>()?;
+        let choices: Vec<_> = shares.iter().enumerate().map(choice).collect::<Result<_>>()?;
         self.sampler.draw(&choices)
     }
 }

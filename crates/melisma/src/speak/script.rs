@@ -14,6 +14,19 @@ const PIECE_FRAMES: usize = 60;
 const DIGIT_FRAMES: usize = 8;
 const BYTE_FRAMES: usize = 2;
 
+/// A size of pieces.
+pub(super) struct Size {
+    /// Tokens of the prompt.
+    pub(super) n_prompt: usize,
+    pub(super) n_frames: usize,
+}
+
+/// A piece of letters and a few marks, with some characters to a token.
+pub(super) const PLAIN_PIECE: Size = Size { n_prompt: PIECE_CHARS, n_frames: PIECE_FRAMES + BYTE_FRAMES * PIECE_CHARS };
+/// The longest piece: digits, or characters of four bytes, each a token.
+pub(super) const LONGEST_PIECE: Size =
+    Size { n_prompt: 5 * PIECE_CHARS, n_frames: PIECE_FRAMES + DIGIT_FRAMES * PIECE_CHARS };
+
 /// The prompts of a text, and the seed of its speech.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
@@ -42,6 +55,11 @@ impl Script {
     /// Returns the number of pieces that are spoken one after the other.
     pub fn n_pieces(&self) -> usize {
         self.prompts.len()
+    }
+
+    /// Returns the tokens of all prompts.
+    pub fn n_tokens(&self) -> usize {
+        self.prompts.iter().map(|prompt| prompt.tokens.len()).sum()
     }
 
     /// Returns the frames of all pieces if each is spoken up to its limit.

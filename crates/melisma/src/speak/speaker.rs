@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ahead::Pieces;
 use super::config::Config;
 use super::estimate::{Estimate, Trial, frame_time};
-use super::format::{Format, Settings, Tokens};
+use super::format::{Draw, Format, Settings, Tokens};
 use super::run::{Note, ScriptRun, Stage, silent};
 use super::script::{Script, Writer};
 use super::speech::{Delivery, Speech};
@@ -151,7 +151,16 @@ impl Speaker {
     /// # Errors
     /// `InvalidArgument` when the text has no words or ones that the tokenizer does not know, or the voice is unknown.
     pub fn script(&self, text: &str, voice: Option<&str>, seed: u64) -> Result<Script> {
-        let context = self.model.config().context;
+        self.script_within(text, voice, seed, self.context_tokens())
+    }
+
+    /// Returns the prompts of a text like [`Speaker::script`], cut into smaller pieces where one would have more than
+    /// `context` tokens with its speech.
+    ///
+    /// # Errors
+    /// As [`Speaker::script`].
+    pub fn script_within(&self, text: &str, voice: Option<&str>, seed: u64, context: usize) -> Result<Script> {
+        let context = context.min(self.context_tokens());
         let writer = Writer { format: &self.format, tokenizer: &self.tokenizer, tokens: self.tokens, context };
         Ok(Script { prompts: writer.prompts(text, self.format.voice(voice)?)?, seed })
     }
@@ -168,7 +177,7 @@ impl Speaker {
     }
 
     /// Returns the memory for a text that is not the model's cache.
-    fn needed_beside(&self, context: usize, at_once: usize) -> Needed {
+    pub(super) fn needed_beside(&self, context: usize, at_once: usize) -> Needed {
         let config = self.model.config();
         let engine = Engine::needed(self.codec.config(), self.context.device(), 1);
         let rotary = (4 * config.head_dim).saturating_mul(context.next_multiple_of(PAGE_LEN));
@@ -187,7 +196,7 @@ impl Speaker {
     /// A number of `delivery` is impossible, or memory is too small.
     pub fn speak(&self, script: Script, delivery: &Delivery) -> Result<Speech> {
         let (options, at_once) = self.options_of(&script, delivery);
-        let stage = Stage::new((&self.context, &self.model), &delivery.settings, self.tokens, options)?;
+        let stage = self.stage(&delivery.settings, options)?;
         let pieces = Pieces::new(self.run(script, &delivery.settings), at_once);
         Speech::new((&self.context, &self.codec), stage, pieces, delivery)
     }
@@ -215,7 +224,7 @@ impl Speaker {
         decoder: Option<&mut Decoder>,
     ) -> Result<Estimate> {
         let options = self.options(scripts);
-        let mut stage = Stage::new((&self.context, &self.model), settings, self.tokens, options)?;
+        let mut stage = self.stage(settings, options)?;
         let n_at_once = scripts.len().min(MAX_RUNS).min(stage.n_fitting()).max(1);
         let step = stage.step_time(n_at_once, (self.tokens, settings.draw))?;
         let config = self.codec.config();
@@ -255,7 +264,7 @@ impl Speaker {
         mut each: impl FnMut(Progress<T>) -> Result<()>,
     ) -> Result<()> {
         let options = self.options(&scripts);
-        let mut stage = Stage::new((&self.context, &self.model), settings, self.tokens, options)?;
+        let mut stage = self.stage(settings, options)?;
         let mut left = scripts.into_iter();
         let (mut names, mut runs) = (Vec::new(), Vec::new());
         loop {
@@ -268,7 +277,7 @@ impl Speaker {
             }
             each(Progress::Step)?;
             // The last first, so that the places of the others stay.
-            for (place, error) in stage.step(&mut runs)?.into_iter().rev() {
+            for (place, error) in stage.step(&mut runs)?.failed.into_iter().rev() {
                 runs.remove(place);
                 each(Progress::Done(names.remove(place), Err(error)))?;
             }
@@ -279,7 +288,22 @@ impl Speaker {
         }
     }
 
-    fn run(&self, script: Script, settings: &Settings) -> ScriptRun {
+    /// Returns the cache and the sampler for texts.
+    pub(super) fn stage(&self, settings: &Settings, options: Options) -> Result<Stage> {
+        Stage::new((&self.context, &self.model), settings, self.tokens, options)
+    }
+
+    /// Returns which tokens its own settings draw, and how.
+    pub(super) fn way(&self) -> (Tokens, Draw) {
+        (self.tokens, self.format.settings().draw)
+    }
+
+    /// Returns the most tokens of a prompt and its speech.
+    pub(super) fn context_tokens(&self) -> usize {
+        self.model.config().context
+    }
+
+    pub(super) fn run(&self, script: Script, settings: &Settings) -> ScriptRun {
         let config = self.codec.config();
         let frame_s = config.frame_len() as f64 / f64::from(config.sampling_rate);
         ScriptRun::new(script, self.tokens, settings.draw, (REPEAT_S / frame_s).ceil() as usize)
@@ -294,7 +318,7 @@ impl Speaker {
     }
 
     /// Returns the bytes of a token in the cache.
-    fn token_bytes(&self) -> usize {
+    pub(super) fn token_bytes(&self) -> usize {
         let config = self.model.config();
         8 * config.n_layers * config.n_key_heads * config.head_dim
     }
