@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: runs `melisma bench`, records the figures, compares them with a record, and
-//! writes those of README.md.
+//! writes those of README.md and of the pages in `docs`.
 //!
 //! Records of two days differ by the machine's load, but ratios to peers measured in the same run
 //! do not. `--against` therefore compares ratios, and the exit code is 3 if a row lost more than
@@ -9,6 +9,7 @@ pub mod figure;
 pub mod gate;
 mod machine;
 mod pair;
+mod peers;
 mod ratio;
 #[path = "../../crates/melisma-bench/src/record.rs"]
 mod record;
@@ -45,11 +46,14 @@ pub struct Arguments {
     /// How often each of the two builds is measured
     #[arg(long, value_name = "N", default_value_t = 5, requires = "binaries")]
     rounds: usize,
-    /// Write the figures of README.md and docs/running.md from the records, and measure nothing
+    /// Write the figures of README.md and of the pages in docs from the records, and measure nothing
     #[arg(long, exclusive = true)]
     fill: bool,
+    /// Install the peers into target/peers-venv, measure beside them, record, and write docs/benchmarks.md
+    #[arg(long, conflicts_with_all = ["against", "binaries"])]
+    peers: bool,
     /// Measure a few rows in about two minutes and compare their ratios with this machine's record
-    #[arg(long, conflicts_with_all = ["rooms", "against", "binaries", "record"])]
+    #[arg(long, conflicts_with_all = ["rooms", "against", "binaries", "peers", "record"])]
     gate: bool,
     /// With --gate, fail if a ratio was lost, or none to numpy could be compared
     #[arg(long, requires = "gate")]
@@ -63,6 +67,12 @@ pub struct Arguments {
     /// Further arguments for `melisma bench`, such as `--device cpu`
     #[arg(last = true, value_name = "ARGUMENT")]
     rest: Vec<String>,
+}
+
+impl Arguments {
+    fn keeps_records(&self) -> bool {
+        self.record || self.peers
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -89,19 +99,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         });
     }
     let record = arguments.against.as_deref().map(read).transpose()?;
+    let python = if arguments.peers { Some(peers::python()?) } else { None };
     execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;
     let mut rows = Vec::new();
     for room in rooms(arguments) {
-        let measured = measure(&tree::target().join("release/melisma"), room, &arguments.rest, None)?;
+        let measured = measure(&tree::target().join("release/melisma"), room, &arguments.rest, python.as_deref())?;
         println!("\n{room}");
         show(&measured.rows);
-        if arguments.record {
+        if arguments.keeps_records() {
             store(room, &measured, arguments.machine.as_deref())?;
         }
         rows.extend(measured.rows);
         if room == SHEET_ROOM {
             sheet(arguments)?;
         }
+    }
+    if arguments.peers {
+        figure::write()?;
     }
     match record {
         Some(record) => compare(&record, &rows),
@@ -154,7 +168,7 @@ fn sheet(arguments: &Arguments) -> Result<()> {
     let figures: Value = serde_json::from_slice(&found.stdout).context("the output of `melisma bench sheet --json`")?;
     let table = figures["table"].as_str().context("`melisma bench sheet --json` has no `table`")?;
     println!("\nquality\n{table}");
-    if arguments.record {
+    if arguments.keeps_records() {
         let machine = arguments.machine.clone().unwrap_or_else(|| machine::name("cpu"));
         let folder = tree::root().join("bench/record").join(machine);
         fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;

@@ -1,8 +1,10 @@
-//! The figures of README.md and docs/running.md: `--fill` writes them from the records, between two markers.
+//! The figures of README.md, docs/running.md and docs/benchmarks.md: `--fill` writes them from the records, between two
+//! markers.
 //!
 //! A line of README's table has our median, the two best of the row's peers, the factor over the best,
 //! and the command that measures the row again.
 
+mod overview;
 mod sizing;
 
 use super::ratio::ratio;
@@ -13,8 +15,12 @@ use std::fs;
 
 pub const PAGE: &str = "README.md";
 const SIZING_PAGE: &str = "docs/running.md";
-/// Every page with figures.
+/// Every page with figures of chosen rows.
 pub const PAGES: [&str; 2] = [PAGE, SIZING_PAGE];
+/// The page with the figures of all records.
+pub const OVERVIEW_PAGE: &str = overview::PAGE;
+/// Where the records are.
+pub const RECORDS: &str = "bench/record";
 const BEGIN: &str = "<!-- figures of bench/record, written by `cargo xtask bench --fill` -->\n";
 const END: &str = "<!-- end of the figures -->\n";
 const HEAD: &str = "| job | machine | Melisma | best peers | factor | command |\n|---|---|---|---|---|---|\n";
@@ -85,16 +91,38 @@ pub fn write() -> Result<()> {
     for page in PAGES {
         fs::write(tree::root().join(page), fill(page, &read(page)?, read)?).context(page)?;
     }
-    Ok(())
+    let mut paths: Vec<String> =
+        tree::files(&tree::root().join(RECORDS))?.iter().map(|path| tree::shown(path)).collect();
+    paths.retain(|path| path.ends_with(".json"));
+    let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+    let records = paths.iter().zip(&texts).map(|(path, text)| (&**path, &**text));
+    let page = fill_overview(&read(OVERVIEW_PAGE)?, records)?;
+    fs::write(tree::root().join(OVERVIEW_PAGE), page).context(OVERVIEW_PAGE)
+}
+
+/// Returns the text of [`OVERVIEW_PAGE`] with the figures of all records, given as paths and texts.
+pub fn fill_overview<'a>(text: &str, records: impl Iterator<Item = (&'a str, &'a str)>) -> Result<String> {
+    between(OVERVIEW_PAGE, text, &overview::tables(records)?)
 }
 
 /// Returns the text of `page`, one of [`PAGES`], with the figures of the records, which `read` gets by their paths in
 /// the repository.
 pub fn fill(page: &str, text: &str, read: impl Fn(&str) -> Result<String>) -> Result<String> {
+    parts(page, text)?;
+    let figures = if page == SIZING_PAGE { sizing::table(&read)? } else { figures(&read)? };
+    between(page, text, &figures)
+}
+
+/// Returns what stands before and after the figures of `page`.
+fn parts<'a>(page: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
     let missing = |marker: &str| format!("{page} lacks the line `{}`", marker.trim_end());
     let (before, rest) = text.split_once(BEGIN).with_context(|| missing(BEGIN))?;
     let (_, after) = rest.split_once(END).with_context(|| missing(END))?;
-    let figures = if page == SIZING_PAGE { sizing::table(&read)? } else { figures(&read)? };
+    Ok((before, after))
+}
+
+fn between(page: &str, text: &str, figures: &str) -> Result<String> {
+    let (before, after) = parts(page, text)?;
     Ok(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
 }
 
@@ -132,13 +160,17 @@ impl Source {
 
     /// Returns `2 cores`, or the GPU that the record's folder is named after.
     fn machine(&self, record: &Record) -> Result<String> {
-        if device(record) != "cpu" {
-            let folder = self.record.split('/').next().unwrap_or_default();
-            return Ok(folder.to_uppercase().replace('-', " "));
-        }
-        let cores = record.machine.rsplit_once('(').and_then(|(_, rest)| rest.split_once(','));
-        Ok(cores.with_context(|| format!("{}: `machine` does not tell the cores", self.path()))?.0.to_string())
+        machine(&self.path(), self.record.split('/').next().unwrap_or_default(), record)
     }
+}
+
+/// Returns `2 cores`, or the GPU that `folder` is named after.
+fn machine(path: &str, folder: &str, record: &Record) -> Result<String> {
+    if device(record) != "cpu" {
+        return Ok(folder.to_uppercase().replace('-', " "));
+    }
+    let cores = record.machine.rsplit_once('(').and_then(|(_, rest)| rest.split_once(','));
+    Ok(cores.with_context(|| format!("{path}: `machine` does not tell the cores"))?.0.to_string())
 }
 
 impl Line {
