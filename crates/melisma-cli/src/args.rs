@@ -338,7 +338,7 @@ pub struct Globals {
     /// CPU threads, or auto
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<String>,
-    /// Memory limit, e.g. 6GiB or 512MiB
+    /// Most memory beside the program itself, e.g. 6GiB or 512MiB
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory_limit: Option<String>,
     /// Write a trace for chrome://tracing or ui.perfetto.dev

@@ -6,6 +6,7 @@ use melisma::engine::{EngineName, onnxruntime, rten};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
+use melisma::runtime::memory;
 use melisma::text::table::{Align, Table};
 use melisma::text::{count, size};
 use melisma::{Error, Result as Checked};
@@ -34,6 +35,8 @@ pub struct Facts {
     instruction_set: &'static str,
     threads: usize,
     memory_limit: Option<u64>,
+    /// The memory of the program itself, which the limit does not count.
+    program_bytes: Option<u64>,
     config_file: Option<String>,
     /// The path of the configuration file that is read without `--config`.
     config_default: Option<String>,
@@ -61,6 +64,7 @@ impl Facts {
             cuda: cuda::probe(),
             threads: config.threads.value.count(),
             memory_limit: config.memory_limit.value.bytes(),
+            program_bytes: memory::program_bytes(),
             config_file: config.file.as_ref().map(|path| path.display().to_string()),
             config_default: default_file(&Environment::process()).map(|path| path.display().to_string()),
             profile: config.profile.value.to_string(),
@@ -108,6 +112,7 @@ impl Facts {
         line("config file", self.config_shown());
         line("profile", self.profile.clone());
         line("memory limit", size::show_limit(self.memory_limit));
+        line("program itself", bytes(self.program_bytes));
         line("threads", self.threads.to_string());
         line("will use", format!("{} ({})", self.device, self.device.description()));
         table
@@ -133,6 +138,7 @@ impl Facts {
             "device_description": self.device.description(),
             "threads": self.threads,
             "memory_limit_bytes": self.memory_limit,
+            "program_bytes": self.program_bytes,
             "peak_resident_bytes": peak_resident_bytes(),
             "config_file": self.config_file,
             "config_default": self.config_default,

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use melisma::output;
-use melisma::{Error, ErrorKind};
+use melisma::runtime::memory;
+use melisma::text::size;
+use melisma::{Error, ErrorKind, Remedy};
 use serde_json::{Value, json};
 
 use crate::{json_output, remedy, terminal};
@@ -21,13 +23,18 @@ pub struct Failure<'a> {
     pub kind: &'a str,
     pub message: &'a str,
     pub hint: Option<&'a str>,
+    /// The memory of the program itself, if the limit on the rest was too low.
+    pub program_bytes: Option<u64>,
     pub code: u8,
 }
 
 /// Reports `error` and returns its exit code.
 pub fn report(error: &Error) -> ExitCode {
     let (message, hint) = (error.to_string(), remedy::hint(error));
-    let failure = Failure { kind: error.kind().name(), message: &message, hint: hint.as_deref(), code: code(error) };
+    let is_limit = |remedy: &Remedy| matches!(remedy, Remedy::RaiseMemoryLimit { .. });
+    let program_bytes = if Remedy::of(error).iter().any(is_limit) { memory::program_bytes() } else { None };
+    let (kind, hint) = (error.kind().name(), hint.as_deref());
+    let failure = Failure { kind, message: &message, hint, program_bytes, code: code(error) };
     failure.print();
     failure.report();
     ExitCode::from(failure.code)
@@ -40,6 +47,10 @@ impl Failure<'_> {
         if let Some(hint) = self.hint {
             text += &format!("\nhint: {hint}");
         }
+        if let Some(bytes) = self.program_bytes {
+            let program = size::show(bytes);
+            text += &format!("\nnote: the limit counts what Melisma allocates, beside {program} of the program itself");
+        }
         terminal::say(&text);
     }
 
@@ -50,7 +61,11 @@ impl Failure<'_> {
     }
 
     fn json(&self) -> Value {
-        json!({ "kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.code })
+        let mut json = json!({ "kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.code });
+        if let Some(bytes) = self.program_bytes {
+            json["program_bytes"] = bytes.into();
+        }
+        json
     }
 }
 
@@ -93,7 +108,8 @@ pub fn usage(error: &clap::Error, all: &clap::Command) -> ExitCode {
         true => incomplete(&text, all),
         false => (message, hint(error, &text, all)),
     };
-    let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
+    let failure =
+        Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), program_bytes: None, code: USAGE };
     if wants_json() {
         json_output::enable();
     }

@@ -105,6 +105,6 @@ fn end(code: i32) -> ! {
     let message = kept.map_or_else(|| "interrupted".to_owned(), |kept| format!("interrupted; {kept}"));
     terminal::say(&message);
     let code_byte = u8::try_from(code).unwrap_or(u8::MAX);
-    Failure { kind: "interrupted", message: &message, hint: None, code: code_byte }.report();
+    Failure { kind: "interrupted", message: &message, hint: None, program_bytes: None, code: code_byte }.report();
     std::process::exit(code);
 }

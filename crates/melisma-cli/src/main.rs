@@ -38,9 +38,12 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use melisma::Result;
+use melisma::runtime::memory;
 use session::Session;
 
 fn main() -> ExitCode {
+    // Measured before anything is allocated.
+    let _ = memory::program_bytes();
     if let Err(error) = interrupt::survive_large_files() {
         return failure::report(&error);
     }

@@ -168,10 +168,9 @@ impl Session {
 
     /// Returns the error for a memory limit below the `bytes` that `what` needs in total.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
-        let limit = size::show_limit(self.config.memory_limit.value.bytes());
-        let least = bytes.next_multiple_of(1 << 20);
-        Error::new(ErrorKind::Memory, format!("--memory-limit {limit}: {what} needs {}", size::exact(least)))
-            .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
+        let most = || self.memory.get().and_then(|memory| memory.budget().limit(Space::Host));
+        let limit = self.config.memory_limit.value.bytes().or_else(most);
+        memory::too_small(what, bytes, limit.unwrap_or(0))
     }
 
     /// Prints the result: `text` unless quiet, or at the end of the command `json` with the device
@@ -218,7 +217,8 @@ impl Session {
         }
         // The length of a pipe is known only at its end.
         let limit = size::show_limit(self.config.memory_limit.value.bytes());
-        let message = format!("--memory-limit {limit}: {name} has more than the {} that are free", size::show(room));
+        let message =
+            format!("{name} has more than the {} that are free; the memory limit is {limit}", size::show(room));
         Err(Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 
@@ -294,7 +294,7 @@ impl Session {
         }
         match self.memory.get() {
             Some(memory) => memory.summary().to_string(),
-            None => memory::resident_line().unwrap_or_default(),
+            None => memory::resident_lines(),
         }
     }
 }

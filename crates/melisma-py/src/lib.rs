@@ -108,4 +108,13 @@ mod _melisma {
     use crate::version;
     #[pymodule_export]
     use crate::weights::PyWeights;
+    use pyo3::types::PyModule;
+    use pyo3::{Bound, PyResult};
+
+    /// Measures what Python and this package take, before they work.
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let _ = melisma::runtime::memory::program_bytes();
+        Ok(())
+    }
 }

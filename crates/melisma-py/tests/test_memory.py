@@ -70,6 +70,7 @@ class Tracker(unittest.TestCase):
         self.assertEqual(ones.size, BYTES)
         self.assertTrue(near(optimizer.memory.scopes()["work"]["resident_growth"]))
         self.assertIn("resident growth", optimizer.memory.get_memory_summary())
+        self.assertIn("resident memory of the program itself: ", optimizer.memory.get_memory_summary())
 
     def test_the_table_has_a_column_for_each(self):
         tracker = MemoryTracker("1MiB")

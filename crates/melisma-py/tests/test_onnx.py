@@ -30,7 +30,9 @@ class Models(unittest.TestCase):
         self.assertFalse(report["cache"]["hit"])
         self.assertTrue(os.path.isdir(report["cache"]["path"]))
         self.assertLess(report["accuracy"]["relative"], 1e-3)
-        self.assertGreater(report["memory_bytes"]["peak"], 0)
+        memory = report["memory_bytes"]
+        self.assertGreater(memory["peak"], 0)
+        self.assertEqual(memory["allocated"] + (memory["program"] or 0), memory["peak"])
         self.assertTrue(any(row["outcome"] for row in report["candidates"]))
         again = self.optimizer.optimize(self.model, {"x": self.x.shape})
         self.assertTrue(again["cache"]["hit"])

@@ -115,7 +115,7 @@ impl ContextBuilder {
         self
     }
 
-    /// Sets the most bytes that work may take, on host and device each.
+    /// Sets the most bytes that Melisma may allocate, beside the program itself, on host and device each.
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Limit(NonZeroU64::new(bytes.max(1)));
         self

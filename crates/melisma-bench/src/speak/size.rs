@@ -15,17 +15,23 @@ use super::{Plan, Row, SMALL, Shape, THREADS, measure};
 use crate::folder::Folder;
 
 /// Tokens of a vocabulary as that of Orpheus, without those of speech.
-const WORDS: usize = 128_000;
+pub(super) const WORDS: usize = 128_000;
+pub(super) const ORPHEUS: Shape = Shape {
+    n_layers: 28,
+    n_channels: 3072,
+    n_inner: 8192,
+    n_heads: 24,
+    n_key_heads: 8,
+    n_words: WORDS,
+    ..SMALL
+};
 const SIZES: [(&str, Shape); 3] = [
     ("15M", SMALL),
     (
         "1B",
         Shape { n_layers: 16, n_channels: 2048, n_inner: 8192, n_heads: 32, n_key_heads: 8, n_words: WORDS, ..SMALL },
     ),
-    (
-        "3B",
-        Shape { n_layers: 28, n_channels: 3072, n_inner: 8192, n_heads: 24, n_key_heads: 8, n_words: WORDS, ..SMALL },
-    ),
+    ("3B", ORPHEUS),
 ];
 /// Tokens of a sequence, and the steps of a measurement at most.
 const N_TOKENS: usize = 64;
@@ -83,7 +89,7 @@ fn step(context: &Context, folder: &Folder, (codec, label): (&snac::Model, &str)
 }
 
 /// Returns the number of weights of all layers, and of the head's rows for `n_wanted` tokens.
-fn weights(config: &Config, n_wanted: usize) -> usize {
+pub(super) fn weights(config: &Config, n_wanted: usize) -> usize {
     let Config { n_channels, n_inner, head_dim, .. } = *config;
     let [queries, keys] = [config.n_heads, config.n_key_heads].map(|heads| heads * head_dim);
     let layer = 2 * queries + 2 * keys + 3 * n_inner;

@@ -16,8 +16,8 @@ use crate::snac::config_json;
 
 const PEERS: &str = include_str!("../../peers/speak.py");
 const PEER_TYPES: [&str; 2] = ["f32", "bf16"];
-const SEED: u64 = 0;
-const TEXT: &str = "Good morning. The wind has turned, and small waves run towards the shore.";
+pub(super) const SEED: u64 = 0;
+pub(super) const TEXT: &str = "Good morning. The wind has turned, and small waves run towards the shore.";
 /// A sentence of which only one fits into a piece, and how many of them make a longer text.
 const SENTENCE: &str = "Far out, beyond the last of the sandbanks, a ship was waiting for the tide, and nobody on the \
                         shore could say where it had come from or how long it meant to stay. ";
@@ -26,7 +26,7 @@ const N_SENTENCES: usize = 8;
 const SHORT: &str = "Hi.";
 const BATCHES: [usize; 3] = [1, 8, 32];
 /// As public servers of Orpheus draw.
-const SETTINGS: Settings = Settings {
+pub(super) const SETTINGS: Settings = Settings {
     sample: Sample { repetition_penalty: 1.1, temperature: 0.6, top_k: 0, top_p: 0.9, min_p: 0.0 },
     penalty_window: usize::MAX,
     draw: Draw::Frames,

@@ -115,10 +115,6 @@ fn check_commands(sandbox: &Sandbox, folder: &str) {
 }
 
 #[test]
-fn flags_go_before_or_after_the_command_and_beat_the_environment() {
-    let sandbox = Sandbox::new();
-    std::fs::write(sandbox.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
-#[test]
 fn a_peer_that_is_left_out_is_named_once() {
     let sandbox = Sandbox::new();
     let run = |flags: &[&str]| {
@@ -134,6 +130,10 @@ fn a_peer_that_is_left_out_is_named_once() {
     assert_eq!(run(&["-f", "-q"]).stderr, "");
 }
 
+#[test]
+fn flags_go_before_or_after_the_command_and_beat_the_environment() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
     let run = |args: &[&str]| {
         let output =
             sandbox.command(args).env("MELISMA_MEMORY_LIMIT", "2GiB").env("MELISMA_JSON", "1").output().unwrap();

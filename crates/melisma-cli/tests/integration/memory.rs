@@ -12,6 +12,26 @@ fn verbose_runs_say_what_memory_they_held() {
     let (ran, peak) = sandbox.measure(&["doctor", "--device", "cpu"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(peak.counted.is_some(), "{peak:?}");
+    let own = ran.stderr.lines().find_map(|line| line.strip_prefix("resident memory of the program itself: "));
+    let own: f64 = own.and_then(|own| own.strip_suffix("MiB")?.parse().ok()).unwrap();
+    assert!(own > 1.0 && own * (1 << 20) as f64 <= 1.01 * peak.resident, "{own} MiB of {peak:?}");
+    let json = sandbox.json(&["doctor", "--device", "cpu", "--json"]);
+    assert!(json["program_bytes"].as_u64().unwrap() > 1 << 20, "{json}");
+    let table = sandbox.run(&["doctor", "--device", "cpu"]).stdout;
+    assert!(table.lines().any(|line| line.starts_with("program itself ")), "{table}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn errors_name_the_memory_of_the_program_itself() {
+    let sandbox = stocked();
+    let args = ["decode", "t.txt", "-o", "out.wav", "--device", "cpu", "--json", "--memory-limit"];
+    let refused = sandbox.run(&[&args[..], &["1MiB"]].concat());
+    let error = &refused.json()["error"];
+    assert_eq!((refused.code, error["kind"].as_str()), (4, Some("memory")), "{error}");
+    assert!(error["program_bytes"].as_u64().unwrap() > 1 << 20, "{error}");
+    let other = sandbox.run(&["decode", "absent.txt", "-o", "out.wav", "--json"]).json();
+    assert!(other["error"].get("program_bytes").is_none(), "{other}");
 }
 
 /// The limit that the refusal of 1 MiB says is enough, in bytes; it must be.
@@ -24,7 +44,12 @@ fn least(sandbox: &Sandbox, line: &str) -> u64 {
     let (_, peak) = sandbox.measure(&limited);
     assert!(peak.counted.is_none_or(|counted| counted <= (1 << 20) as f64), "{line}: {peak:?}");
     assert!(peak.resident < (64 << 20) as f64, "{line}: the refusal took {peak:?}");
-    assert!(refused.stderr.starts_with("error: --memory-limit 1MiB: "), "{line}: {}", refused.stderr);
+    let mut lines = refused.stderr.lines();
+    let error = lines.next().unwrap();
+    assert!(error.contains(" needs ") && error.ends_with("; the memory limit is 1MiB"), "{line}: {}", refused.stderr);
+    let note = lines.find_map(|line| line.strip_prefix("note: the limit counts what Melisma allocates, beside "));
+    let program = note.and_then(|note| note.strip_suffix("MiB of the program itself")?.parse().ok());
+    assert!(program.is_some_and(|mebibytes| (1.0..64.0).contains(&mebibytes)), "{line}: {}", refused.stderr);
     let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
     let least = hint.split_once(" or more").unwrap().0;
     let (ran, peak) = sandbox.measure(&[&args[..], &["-f", "--memory-limit", least]].concat());
@@ -72,7 +97,7 @@ fn decode_names_a_limit_that_is_enough_on_cuda() {
     };
     let Some(refused) = decode("1MiB") else { return };
     assert_eq!(refused.code, 4, "{}", refused.stderr);
-    assert!(refused.stderr.starts_with("error: --memory-limit 1MiB: decoding with this model needs "));
+    assert!(refused.stderr.starts_with("error: decoding with this model needs "), "{}", refused.stderr);
     let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
     let ran = decode(hint.split_once(" or more").unwrap().0).unwrap();
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -126,7 +151,8 @@ fn a_list_of_codes_counts_while_it_is_read() {
     let tiny = golden_file("snac/tiny24");
     let ran = sandbox.run(&["decode", "long.json", "-o", "out.wav", "--model", &tiny, "--memory-limit", "32MiB"]);
     assert_eq!(ran.code, 4, "{}", ran.stderr);
-    assert!(ran.stderr.starts_with("error: --memory-limit 32MiB: this list of codes needs "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: this list of codes needs "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("; the memory limit is 33554432 bytes\n"), "{}", ran.stderr);
 }
 
 #[cfg(target_os = "linux")]
@@ -202,6 +228,6 @@ fn a_pipe_beyond_the_limit_is_a_memory_error() {
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert!(n_taken < 32, "the pipe was read to its end");
     assert_eq!(ran.code, 4, "{}", ran.stderr);
-    assert!(ran.stderr.starts_with("error: --memory-limit 16MiB: stdin has more than "), "{}", ran.stderr);
-    assert!(ran.stderr.ends_with("\nhint: raise --memory-limit\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: stdin has more than the "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("; the memory limit is 16MiB\nhint: raise --memory-limit\n"), "{}", ran.stderr);
 }

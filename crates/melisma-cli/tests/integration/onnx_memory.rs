@@ -6,7 +6,7 @@ use melisma::format::{Value, npy};
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
 use melisma::runtime::machine::peak_resident_bytes_of;
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::{Ran, Sandbox, golden_file};
 
 const MIB: u64 = 1 << 20;
 
@@ -107,7 +107,11 @@ fn bombs_are_refused_at_once() {
             assert_eq!(ran.code, 4, "{args:?}: {}", ran.stderr);
             assert!(ran.stderr.contains("node `y` ("), "{args:?}: {}", ran.stderr);
             assert!(ran.stderr.contains("GiB for its output of shape [1, 1, "), "{args:?}: {}", ran.stderr);
-            assert!(ran.stderr.contains("the limit is 256MiB\nhint: use --memory-limit "), "{args:?}: {}", ran.stderr);
+            assert!(
+                ran.stderr.contains("the memory limit is 256MiB\nhint: use --memory-limit "),
+                "{args:?}: {}",
+                ran.stderr
+            );
             assert!(peak_bytes < 96 * MIB, "{args:?} took {peak_bytes} bytes");
         }
     }
@@ -148,8 +152,8 @@ fn what_depends_on_data_runs_under_a_hard_limit() {
     assert!(y.len().is_multiple_of(10_000) && y.len() >= 990_000, "{y:?}");
     let many = run("many.npy");
     assert_eq!(many.ran.code, 4, "{}", many.ran.stderr);
-    assert!(many.ran.stderr.contains("counted.onnx: node `y` (Tile): it asks for 373GiB"), "{}", many.ran.stderr);
-    assert!(many.ran.stderr.contains("the limit is 256MiB\nhint: its size depends on"), "{}", many.ran.stderr);
+    assert!(many.ran.stderr.contains("counted.onnx: node `y` (Tile): it needs 373GiB more"), "{}", many.ran.stderr);
+    assert!(many.ran.stderr.contains("the memory limit is 256MiB\nhint: its size depends on"), "{}", many.ran.stderr);
     assert!(many.peak_bytes < (256 + 96) * MIB, "{}", many.peak_bytes);
     let args = ["optimize", "counted.onnx", "--input", "x=many.npy", "--memory-limit", "256MiB", "--device", "cpu"];
     let optimized = watch(&sandbox, &args);
@@ -261,4 +265,84 @@ fn a_model_is_not_held_twice_while_it_is_read() {
     let refused = within("50MiB");
     assert_eq!(refused.ran.code, 4);
     assert!(refused.ran.stderr.contains("its weights need 52MiB"), "{}", refused.ran.stderr);
+}
+
+/// One image becomes 256 and one again: 64 MiB between two convolutions.
+fn fanned(sandbox: &Sandbox) {
+    let (n, side) = (256, 256);
+    let node = |input: &str, weight: &str, output: &str| {
+        Node::new("Conv", &[input, weight], &[output]).with("kernel_shape", vec![1i64, 1])
+    };
+    let ones = vec![0.5f32; n];
+    let graph = Graph {
+        nodes: vec![node("x", "wide", "h"), node("h", "w", "y")],
+        initializers: vec![
+            Tensor::from_slice("wide", &ones, &[n, 1, 1, 1]).unwrap(),
+            Tensor::from_slice("w", &ones, &[1, n, 1, 1]).unwrap(),
+        ],
+        inputs: vec![ValueInfo::tensor("x", 1, &[1, 1, side, side].map(Dim::Known))],
+        outputs: vec![any("y", 1)],
+        ..Graph::default()
+    };
+    save(sandbox, "fanned.onnx", graph);
+    let side = side as usize;
+    array(sandbox, "x.npy", &Value::from_slice(&vec![0.5f32; side * side], &[1, 1, side, side]).unwrap());
+}
+
+/// In every engine: nothing large is allocated before the refusal, and the limit that it names works.
+#[test]
+fn a_run_below_its_own_need_is_refused_in_every_engine() {
+    let sandbox = Sandbox::new();
+    fanned(&sandbox);
+    let vocoder = golden_file("optimize/vocoder.onnx");
+    array(&sandbox, "long.npy", &Value::from_slice(&vec![0.5f32; 3 * 200_000], &[1, 3, 200_000]).unwrap());
+    let doctor = sandbox.json(&["doctor", "--json", "--device", "cpu"]);
+    let has_onnxruntime = doctor["engines"]["onnxruntime"]["missing"].is_null();
+    let mut cases = vec![
+        ("fanned.onnx", "x=x.npy", "rten"),
+        ("fanned.onnx", "x=x.npy", "melisma-mixed"),
+        (&vocoder, "x=long.npy", "melisma-chain"),
+    ];
+    cases.extend(has_onnxruntime.then_some(("fanned.onnx", "x=x.npy", "onnxruntime")));
+    for (model, input, engine) in cases {
+        let run = |limit: &str| {
+            let args = ["run", model, "--input", input, "-o", "out", "-f", "--device", "cpu", "--threads", "1"];
+            watch(&sandbox, &[&args[..], &["--engine", engine, "--memory-limit", limit]].concat())
+        };
+        let refused = run("6MiB");
+        assert_eq!(refused.ran.code, 4, "{engine}: {}", refused.ran.stderr);
+        let (error, rest) = refused.ran.stderr.split_once('\n').unwrap();
+        assert!(
+            error.contains(" the run needs ") && error.ends_with("; the memory limit is 6MiB"),
+            "{engine}: {error}"
+        );
+        assert!(rest.contains("\nnote: the limit counts what Melisma allocates, beside "), "{engine}: {rest}");
+        assert!(refused.peak_bytes < 64 * MIB, "{engine}: {}", refused.peak_bytes);
+        let least = rest.split("use --memory-limit ").nth(1).unwrap().split_whitespace().next().unwrap();
+        let again = run(least);
+        assert_eq!(again.ran.code, 0, "{engine} with {least}: {}", again.ran.stderr);
+        let bytes = melisma::text::size::parse(least).unwrap();
+        assert!(again.peak_bytes < bytes + 96 * MIB, "{engine} with {least}: {}", again.peak_bytes);
+    }
+}
+
+/// A limit below the whole process but above what the model takes: `optimize` finds an engine, and `run` uses it.
+#[test]
+fn a_limit_means_the_same_to_optimize_and_to_run() {
+    let sandbox = Sandbox::new();
+    turned(&sandbox, 4 << 20);
+    let flags = ["--device", "cpu", "--threads", "1", "--engine", "rten", "--json"];
+    let optimized = |more: &[&str]| {
+        let found = sandbox.json(&[&["optimize", "turned.onnx"], &flags[..], more].concat());
+        ["allocated", "program", "peak"].map(|key| found["memory_bytes"][key].as_u64().unwrap())
+    };
+    let [allocated, program, peak] = optimized(&[]);
+    assert!(allocated + program == peak && program > 8 * MIB, "{allocated} and {program} of {peak}");
+    let limit = allocated + program / 2;
+    let text = limit.to_string();
+    let [again, _, whole] = optimized(&["--memory-limit", &text]);
+    assert!(again <= limit && whole > limit, "{again} of {whole} under {limit}");
+    let run = ["run", "turned.onnx", "--input", "x=x.npy", "-o", "out", "--memory-limit", &text];
+    let chosen = sandbox.json(&[&run[..], &flags].concat());
+    assert_eq!(chosen["cached"], true, "{}", chosen["reason"]);
 }

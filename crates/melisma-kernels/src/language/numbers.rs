@@ -21,14 +21,14 @@ struct Copied {
 }
 
 impl Numbers {
-    /// Returns an empty list for kernels on `device`.
+    /// Returns an empty list for kernels on `device`. The copy moves when there are more than `room` of them.
     ///
     /// # Errors
     /// The budget or the device refuses.
-    pub fn new(device: &Device, budget: &Budget) -> Result<Self> {
+    pub fn new(device: &Device, room: usize, budget: &Budget) -> Result<Self> {
         let copy = match device {
             Device::Cpu(_) => None,
-            Device::Cuda(cuda) => Some(Copied::new(cuda, budget, 1 << 10)?),
+            Device::Cuda(cuda) => Some(Copied::new(cuda, budget, size_of::<u32>() * room.max(1))?),
         };
         Ok(Self { host: Vec::new(), copy })
     }

@@ -63,13 +63,15 @@ struct Row {
 }
 
 impl Tokens {
-    /// Starts without rows, for caches of `shape` on `device`.
+    /// Starts without rows, for caches of `shape` on `device`. What was sent moves when there are more than `most`
+    /// rows, or a page occurs twice.
     ///
     /// # Errors
     /// No cache has this shape, or the budget or the device refuses.
-    pub fn new(shape: CacheShape, device: &Device, budget: &Budget) -> Result<Self> {
+    pub fn new(shape: CacheShape, most: usize, device: &Device, budget: &Budget) -> Result<Self> {
         shape.n_floats()?;
-        Ok(Self { shape, rows: Vec::new(), pages: Vec::new(), sent: Numbers::new(device, budget)? })
+        let room = most.saturating_mul(2).saturating_add(shape.n_pages);
+        Ok(Self { shape, rows: Vec::new(), pages: Vec::new(), sent: Numbers::new(device, room, budget)? })
     }
 
     /// Removes all rows.
@@ -98,6 +100,14 @@ impl Tokens {
         self.pages.extend_from_slice(pages);
         self.rows.extend(positions.map(|position| Row { position, first_page }));
         Ok(())
+    }
+
+    /// Adds the last row again, `n` times.
+    pub fn repeat_last(&mut self, n: usize) {
+        self.sent.clear();
+        if let Some(&last) = self.rows.last() {
+            self.rows.resize(self.rows.len() + n, last);
+        }
     }
 
     /// Copies the rows to the device. On the CPU they are where kernels read them.
@@ -164,7 +174,7 @@ mod tests {
         let shape = CacheShape { n_pages: 5, page_len: 4, n_heads: 3, head_dim: 2 };
         assert_eq!(shape.n_floats().unwrap(), 5 * 2 * 3 * 4 * 2);
         assert_eq!((shape.keys(1, 2), shape.values(1, 2)), (64, 88));
-        let of = |shape| Tokens::new(shape, &Device::cpu().unwrap(), &Budget::unlimited());
+        let of = |shape| Tokens::new(shape, 8, &Device::cpu().unwrap(), &Budget::unlimited());
         let mut tokens = of(shape).unwrap();
         tokens.push(&[3, 1], 2..6).unwrap();
         tokens.push(&[4], 0..1).unwrap();
@@ -173,7 +183,10 @@ mod tests {
         assert!(tokens.push(&[0], 3..5).unwrap_err().to_string().contains("5 tokens need 2 pages"));
         assert!(tokens.push(&[5], 0..1).unwrap_err().to_string().contains("page 5 of a cache of 5"));
         assert_eq!(tokens.len(), 5);
+        tokens.repeat_last(2);
+        assert_eq!((tokens.len(), tokens.position(6), tokens.pages(6)), (7, 0, &[4][..]));
         tokens.clear();
+        tokens.repeat_last(2);
         assert!(tokens.is_empty());
         assert!(of(CacheShape { page_len: 0, ..shape }).is_err());
         assert!(of(CacheShape { n_pages: usize::MAX, ..shape }).is_err());

@@ -95,14 +95,11 @@ impl<T: Scalar> Plan<T> {
         if rows >= FEWEST_ROWS.min(m) {
             return Ok(rows.min(m).max(1));
         }
-        Err(Error::new(
-            ErrorKind::Memory,
-            format!(
-                "matmul: {FEWEST_ROWS} rows of {k} + {n} elements do not fit: {} bytes are free",
-                budget.free(Space::Device)
-            ),
-        )
-        .with_hint(Remedy::RaiseMemoryLimit { least: None }))
+        let space = if rows_in(Space::Device) < rows_in(Space::Pinned) { Space::Device } else { Space::Pinned };
+        let what = format!("matmul: a chunk of {FEWEST_ROWS} rows of {k} + {n} elements in {} memory", space.name());
+        let bytes = row_bytes.saturating_mul(FEWEST_ROWS.min(m) as u64);
+        let refused = Error::new(ErrorKind::Memory, budget.refusal(space, what, bytes));
+        Err(refused.with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 }
 

@@ -5,9 +5,11 @@
 //! RAM. With [`Budget::limited`], device memory counts against it too, as on boards where CPU and
 //! GPU use the same chips.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Weak};
 
+use super::refusal;
 use crate::lock::Mutex;
 use crate::{Error, ErrorKind, Remedy, Result};
 
@@ -170,6 +172,14 @@ impl Budget {
         Ok(Reservation { budget: self.clone(), process, space, bytes })
     }
 
+    /// Returns the sentence for `what`, which needs `bytes` more of `space` than there is room for.
+    #[doc(hidden)]
+    pub fn refusal(&self, space: Space, what: impl fmt::Display, bytes: u64) -> String {
+        let domain = self.domain(space);
+        let held = self.0.domains[domain].usage().now;
+        refusal::sentence(what, held.saturating_add(bytes), self.0.limits[domain])
+    }
+
     /// Returns the budget of the process, unless this is it.
     fn beside(&self) -> Option<&'static Self> {
         Some(Self::process()).filter(|process| !Arc::ptr_eq(&process.0, &self.0))
@@ -220,12 +230,11 @@ impl Drop for Watch {
 }
 
 fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
-    Error::new(
-        ErrorKind::Memory,
-        format!("{} memory: {bytes} bytes more do not fit: {held} of {limit} bytes are in use", space.name()),
-    )
-    .with_hint(Remedy::RaiseMemoryLimit { least: None })
-    .or_hint("use smaller batches or chunks")
+    let [more, used] = [bytes, held].map(refusal::show_size);
+    let what = format!("{more} more of {} memory, beside {used} in use,", space.name());
+    Error::new(ErrorKind::Memory, refusal::sentence(what, held.saturating_add(bytes), limit))
+        .with_hint(Remedy::RaiseMemoryLimit { least: None })
+        .or_hint("use smaller batches or chunks")
 }
 
 /// Bytes counted in a [`Budget`] until dropped.
@@ -266,7 +275,10 @@ mod tests {
         let held = budget.reserve(Space::Host, 60).unwrap();
         let refused = budget.reserve(Space::Pinned, 41).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Memory);
-        assert!(refused.to_string().contains("41 bytes more"), "{refused}");
+        assert_eq!(
+            refused.to_string(),
+            "41B more of pinned memory, beside 60B in use, needs 101B; the memory limit is 100B"
+        );
         assert_eq!(budget.usage(Space::Pinned), Usage::default());
         assert_eq!(budget.reserve(Space::Pinned, 40).unwrap().bytes(), 40);
         drop(held);

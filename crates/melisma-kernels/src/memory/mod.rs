@@ -9,6 +9,7 @@ pub(crate) mod dtype;
 pub mod mapped;
 mod pool;
 mod prefetch;
+pub mod refusal;
 mod shelf;
 mod tensor;
 pub(crate) mod view;

@@ -1,5 +1,7 @@
 //! Work recorded once and replayed with one call.
 
+use std::fmt;
+
 use super::{CudaQueue, Queue};
 use crate::Result;
 use crate::device::cuda::bindings::driver::{result as driver, sys};
@@ -63,6 +65,12 @@ impl<S> Graph<S> {
     /// Returns the buffers that the work uses, to change what is in them.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
+    }
+}
+
+impl<S> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("is_recorded", &self.recorded.is_some()).finish_non_exhaustive()
     }
 }
 

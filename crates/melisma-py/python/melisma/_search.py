@@ -22,7 +22,7 @@ class Report(_report.Report):
         chunk: The length of its chunks, or None if inputs are not cut.
         latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, `min`, and the number of `runs`.
         first_result_seconds: From opening the model to its first result.
-        memory_bytes: The `peak` of its process, and the part that the `program` takes without a model.
+        memory_bytes: What it `allocated`, which a memory limit counts; the `program` itself beside it; the `peak` of both.
         accuracy: `max_abs`, `relative` and `cosine` against the `reference`, and whether that is `independent`.
         input_values: How the values of each input were made: `name`, `source` and `description`.
         evidence: What the result rests on: inputs that were `given`, `generated` ones, or `degenerate` outputs.

@@ -7,7 +7,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use melisma::runtime::device::cuda::GpuUsage;
-use melisma::runtime::{device, machine};
+use melisma::runtime::{device, machine, memory};
 use melisma::snac::Config;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -94,6 +94,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     let resident = [
         ("resident_bytes", "Memory of the process.", machine::resident_bytes()),
         ("peak_resident_bytes", "Peak memory of the process.", machine::peak_resident_bytes()),
+        ("program_bytes", "Memory of the program itself, which a limit does not count.", memory::program_bytes()),
     ];
     gauges.extend(
         resident.into_iter().filter_map(|(name, help, bytes)| Some(Gauge { name, help, value: bytes? as f64 })),

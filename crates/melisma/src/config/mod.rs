@@ -145,7 +145,7 @@ crate::section! {
     "device" device: DeviceRequest = DeviceRequest::Auto, "Which device to use.";
     "profile" profile: Profile = Profile::Field, "The preset that the configuration file overrides.";
     "threads" threads: Threads = Threads::Auto, "CPU threads.";
-    "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes that pools, tensors and reservations may hold.";
+    "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes to allocate, beside the program itself.";
     "precision" precision: Request = Request::Fp32, "The precision asked for.";
     "tolerance" tolerance: Tolerance = Tolerance::DEFAULT, "The largest error of a lower precision or another engine.";
     "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";

@@ -1,24 +1,35 @@
 //! Sequences of one model that advance together.
+//!
+//! On a GPU the layers are a graph for each of some numbers of rows, recorded when that many first come up. Other
+//! numbers are filled up by repeating the last row, which computes the same once more.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use melisma_kernels::Graph;
 use melisma_kernels::language::attention::{self, Attention};
 use melisma_kernels::language::gated;
 use melisma_kernels::language::numbers::Numbers;
 use melisma_kernels::language::product::{self, Finish};
 use melisma_kernels::language::rotary::{self, Rotary};
 use melisma_kernels::language::tokens::{CacheShape, Tokens};
+use melisma_kernels::lock::Mutex;
 
 use super::config::Config;
 use super::model::{Layer, Model};
-use super::sequence::{Sequence, Sequences};
-use crate::{Budget, Context, DType, Error, Queue, Result, Tensor, View, ViewMut};
+use super::sequence::{Past, Sequence, Sequences};
+use crate::{Budget, Context, DType, Device, Error, Queue, Result, Tensor, View, ViewMut};
 
 /// Tokens of a page. The order of the sums of attention depends on it.
 pub(crate) const PAGE_LEN: usize = 64;
-/// The most rows that are computed at once; longer prompts are cut, which changes no bit.
-const MAX_ROWS: usize = 64;
+/// Returns the most rows that are computed at once; longer prompts are cut, which changes no bit. A GPU reads the
+/// weights once for all of them.
+fn max_rows(device: &Device) -> usize {
+    match device {
+        Device::Cpu(_) => 64,
+        Device::Cuda(_) => 256,
+    }
+}
 
 /// The size of a [`Batch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +51,16 @@ pub struct Input<'a> {
     pub wanted: &'a [Range<u32>],
 }
 
+/// Returns how many rows a GPU computes for `n`: a power of two, from 16 on also half-way between two, and from 64 on a
+/// multiple of 32.
+fn filled(n: usize) -> usize {
+    match n {
+        0..=16 => n.next_power_of_two(),
+        17..=64 => n.next_multiple_of(if n <= 32 { 8 } else { 16 }),
+        _ => n.next_multiple_of(32),
+    }
+}
+
 /// Sequences of one model, and their past.
 #[derive(Debug)]
 pub struct Batch {
@@ -48,13 +69,30 @@ pub struct Batch {
     budget: Budget,
     context: usize,
     sequences: Sequences,
+    layers: Arc<Mutex<Layers>>,
+    /// On a GPU, the layers for some numbers of rows.
+    graphs: Vec<(usize, Graph<Recorded>)>,
+    /// Row and input of each token that is the last of its input.
+    last: Vec<(usize, usize)>,
+    /// The logits of the last step, with room for more, and where those of each input are.
+    logits: Tensor,
+    places: Vec<Range<usize>>,
+}
+
+/// What a graph of the layers works on.
+#[derive(Debug)]
+struct Recorded {
+    model: Arc<Model>,
+    layers: Arc<Mutex<Layers>>,
+}
+
+/// What the layers share and keep.
+#[derive(Debug)]
+struct Layers {
     passes: Passes,
     /// One for each layer.
     caches: Vec<Tensor>,
     rows: Rows,
-    /// The logits of the last step, with room for more, and where those of each input are.
-    logits: Tensor,
-    places: Vec<Range<usize>>,
 }
 
 /// What all layers share.
@@ -65,13 +103,13 @@ struct Passes {
     gated: gated::Plan,
 }
 
-/// Up to [`MAX_ROWS`] tokens on their way through the layers.
+/// Up to [`max_rows`] tokens on their way through the layers.
 #[derive(Debug)]
 struct Rows {
     ids: Numbers,
     tokens: Tokens,
-    /// Row and input of each token that is the last of its input.
-    last: Vec<(usize, usize)>,
+    /// The most of them.
+    most: usize,
     x: Tensor,
     normed: Tensor,
     qkv: Tensor,
@@ -109,14 +147,17 @@ impl Batch {
             n_positions: options.context,
         };
         let cache = |_| Tensor::new(device, budget, DType::F32, &[shape.n_floats()?]);
+        let passes = Passes {
+            rotary: rotary.plan(device, budget)?,
+            attention: Attention { n_heads: config.n_heads, cache: shape }.plan(device)?,
+            gated: gated::plan(device, config.n_inner)?,
+        };
+        let caches = (0..config.n_layers).map(cache).collect::<Result<_>>()?;
+        let rows = Rows::new(context, config, shape)?;
         Ok(Self {
-            passes: Passes {
-                rotary: rotary.plan(device, budget)?,
-                attention: Attention { n_heads: config.n_heads, cache: shape }.plan(device)?,
-                gated: gated::plan(device, config.n_inner)?,
-            },
-            caches: (0..config.n_layers).map(cache).collect::<Result<_>>()?,
-            rows: Rows::new(context, config, shape)?,
+            layers: Arc::new(Mutex::new(Layers { passes, caches, rows })),
+            graphs: Vec::new(),
+            last: Vec::new(),
             model: Arc::clone(model),
             queue: context.queue().clone(),
             budget: budget.clone(),
@@ -129,9 +170,12 @@ impl Batch {
 
     /// Returns the bytes of the tokens on their way through the layers.
     #[cfg(feature = "speak")]
-    pub(crate) fn row_bytes(config: &Config) -> usize {
+    pub(crate) fn row_bytes(config: &Config, device: &Device) -> usize {
         let [queries, keys] = config.widths();
-        4 * MAX_ROWS * (2 * config.n_channels + 2 * queries + 2 * keys + 3 * config.n_inner)
+        let most = max_rows(device);
+        let widest = config.n_inner.max(queries).max(config.n_channels);
+        4 * most * (2 * config.n_channels + 2 * queries + 2 * keys + 3 * config.n_inner)
+            + product::scratch_bytes(device, most, widest)
     }
 
     /// Opens an empty sequence.
@@ -163,7 +207,7 @@ impl Batch {
     /// Nothing has changed if an input has no tokens, unknown ones or too many, if a sequence occurs twice or the cache
     /// is full. Otherwise the device failed.
     pub fn step(&mut self, inputs: &[Input<'_>]) -> Result<()> {
-        self.rows.clear();
+        self.clear();
         self.check(inputs)?;
         let wanted: Vec<_> = inputs.iter().map(|input| (input.sequence, input.tokens.len())).collect();
         self.sequences.reserve(&wanted)?;
@@ -183,16 +227,14 @@ impl Batch {
         for (index, input) in inputs.iter().enumerate() {
             let mut rest = input.tokens;
             while !rest.is_empty() {
-                let n = rest.len().min(MAX_ROWS - self.rows.ids.len());
                 let past = self.sequences.get(input.sequence)?;
-                self.rows.tokens.push(&past.pages, past.len..past.len + n)?;
-                self.rows.ids.extend(rest[..n].iter().copied());
+                let (n, room) = self.layers.lock().rows.push(past, rest)?;
                 self.sequences.advance(input.sequence, n);
                 rest = &rest[n..];
                 if rest.is_empty() {
-                    self.rows.last.push((self.rows.ids.len() - 1, index));
+                    self.last.push((self.layers.lock().rows.ids.len() - 1, index));
                 }
-                if self.rows.ids.len() == MAX_ROWS {
+                if room == 0 {
                     self.forward(inputs)?;
                 }
             }
@@ -234,26 +276,40 @@ impl Batch {
         Ok(())
     }
 
+    /// Removes the rows of a step.
+    fn clear(&mut self) {
+        self.last.clear();
+        self.layers.lock().rows.clear();
+    }
+
     /// Runs the collected rows through all layers, and the head for those that are the last of their input.
     fn forward(&mut self, inputs: &[Input<'_>]) -> Result<()> {
-        if self.rows.ids.is_empty() {
+        let n_rows = self.layers.lock().rows.send(&self.queue)?;
+        if n_rows == 0 {
             return Ok(());
         }
-        let (model, queue) = (Arc::clone(&self.model), self.queue.clone());
-        self.rows.embed(&model, &queue)?;
-        for (layer, cache) in model.layers.iter().zip(&mut self.caches) {
-            self.rows.pass(layer, &self.passes, &queue, cache)?;
+        if let Some((_, graph)) = self.graphs.iter_mut().find(|(n, _)| *n == n_rows) {
+            graph.launch(&self.queue)?;
+        } else {
+            let mut recorded = Recorded { model: Arc::clone(&self.model), layers: Arc::clone(&self.layers) };
+            recorded.run(&self.queue)?;
+            if let Queue::Cuda(_) = self.queue {
+                let graph = Graph::capture(&self.queue, recorded, |queue, recorded| recorded.run(queue))?;
+                self.graphs.push((n_rows, graph));
+            }
         }
-        self.head(&model, inputs)?;
-        self.rows.clear();
+        self.head(inputs)?;
+        self.clear();
         Ok(())
     }
 
     /// Computes the logits of the last rows: together for neighbours that want the same tokens.
-    fn head(&mut self, model: &Model, inputs: &[Input<'_>]) -> Result<()> {
+    fn head(&mut self, inputs: &[Input<'_>]) -> Result<()> {
+        let model = &self.model;
         let n_channels = model.config().n_channels;
-        let Rows { last, x, normed, gate_up, .. } = &mut self.rows;
-        for group in last.chunk_by(|(_, a), (_, b)| inputs[*a].wanted == inputs[*b].wanted) {
+        let mut layers = self.layers.lock();
+        let Rows { x, normed, gate_up, .. } = &mut layers.rows;
+        for group in self.last.chunk_by(|(_, a), (_, b)| inputs[*a].wanted == inputs[*b].wanted) {
             let mut to = 0;
             for some in group.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
                 let (first, n) = (some[0].0, some.len());
@@ -262,8 +318,17 @@ impl Batch {
                 model.norm.run(&self.queue, x, normed)?;
                 to += n;
             }
+            let wanted = inputs[group[0].1].wanted;
+            if let [range] = wanted {
+                // The logits of neighbours follow each other.
+                let places = self.places[group[0].1].start..self.places[group[group.len() - 1].1].end;
+                let x = normed.view::<f32>()?.first(group.len() * n_channels)?;
+                let (outputs, y) = (range.start as usize..range.end as usize, self.logits.view_mut()?.range(places)?);
+                model.head.run(&self.queue, product::Pass { x, outputs, finish: Finish::Replace, y })?;
+                continue;
+            }
             let mut done = 0;
-            for range in inputs[group[0].1].wanted {
+            for range in wanted {
                 let range = range.start as usize..range.end as usize;
                 // Rows of the widest buffer, as many columns at a time as fit.
                 let most = gate_up.len() / group.len();
@@ -286,14 +351,27 @@ impl Batch {
     }
 }
 
+impl Recorded {
+    fn run(&mut self, queue: &Queue) -> Result<()> {
+        let mut layers = self.layers.lock();
+        let Layers { passes, caches, rows } = &mut *layers;
+        rows.embed(&self.model, queue)?;
+        for (layer, cache) in self.model.layers.iter().zip(caches) {
+            rows.pass(layer, passes, queue, cache)?;
+        }
+        Ok(())
+    }
+}
+
 impl Rows {
     fn new(context: &Context, config: &Config, shape: CacheShape) -> Result<Self> {
         let [queries, keys] = config.widths();
-        let tensor = |n: usize| Tensor::new(context.device(), context.budget(), DType::F32, &[MAX_ROWS, n]);
+        let most = max_rows(context.device());
+        let tensor = |n: usize| Tensor::new(context.device(), context.budget(), DType::F32, &[most, n]);
         Ok(Self {
-            ids: Numbers::new(context.device(), context.budget())?,
-            tokens: Tokens::new(shape, context.device(), context.budget())?,
-            last: Vec::with_capacity(MAX_ROWS),
+            most,
+            ids: Numbers::new(context.device(), most, context.budget())?,
+            tokens: Tokens::new(shape, most, context.device(), context.budget())?,
             x: tensor(config.n_channels)?,
             normed: tensor(config.n_channels)?,
             qkv: tensor(queries + 2 * keys)?,
@@ -306,13 +384,31 @@ impl Rows {
     fn clear(&mut self) {
         self.ids.clear();
         self.tokens.clear();
-        self.last.clear();
     }
 
-    /// Sends the tokens to the device and looks their embeddings up.
-    fn embed(&mut self, model: &Model, queue: &Queue) -> Result<()> {
+    /// Adds as many of the next `tokens` of a sequence as there is room for; returns how many, and the room that is left.
+    fn push(&mut self, past: &Past, tokens: &[u32]) -> Result<(usize, usize)> {
+        let room = self.most - self.ids.len();
+        let n = tokens.len().min(room);
+        self.tokens.push(&past.pages, past.len..past.len + n)?;
+        self.ids.extend(tokens[..n].iter().copied());
+        Ok((n, room - n))
+    }
+
+    /// Sends the tokens to the device, and returns how many rows they are there.
+    fn send(&mut self, queue: &Queue) -> Result<usize> {
+        if let (Queue::Cuda(_), Some(&last)) = (queue, self.ids.as_slice().last()) {
+            let n = filled(self.ids.len()) - self.ids.len();
+            self.ids.extend(std::iter::repeat_n(last, n));
+            self.tokens.repeat_last(n);
+        }
         self.ids.send(queue)?;
         self.tokens.send(queue)?;
+        Ok(self.ids.len())
+    }
+
+    /// Looks the embeddings of the tokens up.
+    fn embed(&mut self, model: &Model, queue: &Queue) -> Result<()> {
         let n = self.ids.len();
         model.embedding.run(queue, &self.ids, rows_mut(&mut self.x, n)?)
     }

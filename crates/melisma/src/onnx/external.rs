@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::wire::Entry;
 use crate::output::protect;
+use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// The location of a tensor's bytes.
@@ -201,7 +202,7 @@ fn outside(location: &str, why: &str) -> Error {
 }
 
 pub(super) fn too_large(path: &Path, limit: u64) -> Error {
-    let message = format!("{}: the model and its data have more than {limit} bytes", path.display());
+    let message = format!("{}: the model and its data need more than {}", path.display(), size::show(limit));
     let error = Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None });
     error.or_hint("use a machine with more memory")
 }

@@ -55,9 +55,8 @@ impl Model {
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the budget.
     pub fn from_packed(packed: &dyn ReadAt, budget: &Budget) -> Result<Self> {
         let archive = Archive::open(packed, budget)?;
-        let free = budget.free(Space::Host);
-        if archive.source_len() > free {
-            let message = format!("unpacked it has {} bytes; {free} are free", archive.source_len());
+        if archive.source_len() > budget.free(Space::Host) {
+            let message = budget.refusal(Space::Host, "the unpacked model", archive.source_len());
             return Err(Error::new(ErrorKind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }));
         }
         archive.check_hash()?;

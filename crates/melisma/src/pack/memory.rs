@@ -8,8 +8,8 @@ use super::in_order::Workers;
 use super::layout::{Layout, TILE_SIZES};
 use super::tile_size;
 use crate::format::safetensors::Header;
-use crate::runtime::memory::{Budget, Reservation, Space};
-use crate::{Error, ErrorKind, Remedy, Result};
+use crate::runtime::memory::{self, Budget, Reservation, Space};
+use crate::{Error, Result};
 
 /// Blocks for hashing and writing files.
 const BLOCKS: u64 = (1 << 20) + (1 << 18);
@@ -66,9 +66,7 @@ pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
 
 /// Returns the error for a limit below `needed`.
 pub(super) fn refused(needed: u64, limit: u64) -> Error {
-    let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
-    Error::new(ErrorKind::Memory, message)
-        .with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
+    memory::too_small("one row of tiles at a time", needed, limit)
 }
 
 /// Resizes `bytes` to `len` without spare capacity, which the budget would not count.
@@ -196,6 +194,7 @@ fn index_bound(layout: &Layout, segment: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ErrorKind, Remedy};
 
     #[test]
     fn fewer_workers_under_a_limit_and_none_below_the_least() {
@@ -208,13 +207,13 @@ mod tests {
         }
         let error = need.workers(4, &Budget::new(149, 0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory);
-        assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
-        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
+        assert_eq!(error.to_string(), "one row of tiles at a time needs 150B; the memory limit is 149B");
+        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(1 << 20) }]);
         // What is in use already counts.
-        let budget = Budget::new(3000, 0);
-        let _held = budget.reserve(Space::Host, 2900).unwrap();
+        let budget = Budget::new(3_072_000, 0);
+        let _held = budget.reserve(Space::Host, 3_071_900).unwrap();
         let error = need.workers(4, &budget).unwrap_err();
-        assert!(error.to_string().contains("takes 3050 bytes; the memory limit is 3000"), "{error}");
-        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(3072) }]);
+        assert!(error.to_string().ends_with("needs 3072050 bytes; the memory limit is 3072000 bytes"), "{error}");
+        assert_eq!(Remedy::of(&error), [Remedy::RaiseMemoryLimit { least: Some(3 << 20) }]);
     }
 }

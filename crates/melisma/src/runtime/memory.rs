@@ -15,18 +15,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use melisma_kernels::Watch;
 use melisma_kernels::lock::Mutex;
+use melisma_kernels::memory::refusal;
 #[doc(no_inline)]
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
 pub use super::available::{Available, Needed, budget};
 use super::machine;
-use crate::Result;
 use crate::text::size;
 use crate::text::table::{Align, Table, one_line};
+use crate::{Error, Result};
 
 /// Memory held by all calls of one scope, per space in the order of [`Space::ALL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,6 +115,7 @@ impl MemoryTracker {
             scopes: self.scopes(),
             open_scopes,
             peak_resident_bytes: machine::peak_resident_bytes(),
+            program_bytes: program_bytes(),
             device: self.state.lock().device.clone(),
         }
     }
@@ -170,6 +172,8 @@ pub struct Summary {
     pub open_scopes: Vec<String>,
     /// Peak physical memory of this process.
     pub peak_resident_bytes: Option<u64>,
+    /// The part of it that the program itself took, as [`program_bytes`] returns it.
+    pub program_bytes: Option<u64>,
     /// The device's name and its reported memory in use.
     pub device: Option<(String, u64)>,
 }
@@ -215,9 +219,7 @@ impl Summary {
             let names = one_line(&self.open_scopes.join(", "));
             text += &format!("scopes that are still open, and are not counted: {names}\n");
         }
-        if let Some(bytes) = self.peak_resident_bytes {
-            text += &format!("{}\n", resident_text(bytes));
-        }
+        text += &resident_text(self.peak_resident_bytes, self.program_bytes);
         if let Some((device, bytes)) = &self.device {
             text += &format!("in use on {device}, as it says: {}\n", size::show(*bytes));
         }
@@ -232,14 +234,31 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Returns a sentence about the peak physical memory of this process.
+/// Returns lines about the physical memory of this process and of the program itself.
 #[doc(hidden)]
-pub fn resident_line() -> Option<String> {
-    machine::peak_resident_bytes().map(resident_text)
+pub fn resident_lines() -> String {
+    resident_text(machine::peak_resident_bytes(), program_bytes())
 }
 
-fn resident_text(bytes: u64) -> String {
-    format!("peak resident memory of the process: {}", size::show(bytes))
+fn resident_text(peak: Option<u64>, program: Option<u64>) -> String {
+    let line = |name: &str, bytes: Option<u64>| {
+        bytes.map_or_else(String::new, |bytes| format!("{name}: {}\n", size::show(bytes)))
+    };
+    line("peak resident memory of the process", peak) + &line("resident memory of the program itself", program)
+}
+
+/// Returns the physical memory of the program itself: that of this process at the first call, which
+/// programs make before they work. A memory limit does not count it.
+#[doc(hidden)]
+pub fn program_bytes() -> Option<u64> {
+    static BYTES: OnceLock<Option<u64>> = OnceLock::new();
+    *BYTES.get_or_init(machine::resident_bytes)
+}
+
+/// Returns the error for `what`, which needs `needed` bytes in all under a limit of `limit`.
+#[doc(hidden)]
+pub fn too_small(what: impl fmt::Display, needed: u64, limit: u64) -> Error {
+    refusal::too_small(what, needed, limit)
 }
 
 #[cfg(test)]
@@ -295,6 +314,19 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("decode")).unwrap();
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(cells, ["decode", "1", "-", "512KiB", "-", "0B", "-", "0B"], "{text}");
+    }
+
+    #[test]
+    fn the_program_itself_is_what_it_was_at_first() {
+        let first = program_bytes();
+        let held = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert_eq!(program_bytes(), first);
+        let text = MemoryTracker::new(Budget::unlimited()).summary().footer();
+        drop(held);
+        if let Some(bytes) = first {
+            let line = format!("resident memory of the program itself: {}\n", size::show(bytes));
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Speaker {
         let rotary = (4 * config.head_dim).saturating_mul(context.next_multiple_of(PAGE_LEN));
         // The logits and what the sampler makes of them.
         let drawn = at_once * 8 * config.n_tokens;
-        let model = rotary.saturating_add(Batch::row_bytes(config)).saturating_add(drawn) as u64;
+        let model = rotary.saturating_add(Batch::row_bytes(config, self.context.device())).saturating_add(drawn) as u64;
         match self.context.device() {
             Device::Cpu(_) => Needed { host: engine.host.saturating_add(model), ..engine },
             Device::Cuda(_) => Needed { device: engine.device.saturating_add(model), ..engine },

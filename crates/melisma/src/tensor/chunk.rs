@@ -20,21 +20,22 @@ impl TensorOptimizer {
     pub(super) fn rows(&self, space: Space, (n_rows, row_bytes): (usize, usize)) -> Result<usize> {
         let (chunking, free) =
             (self.policy().chunking, self.free(space, (n_rows as u64).saturating_mul(row_bytes as u64)));
-        let room = match chunking {
-            Chunking::Off => free,
-            Chunking::Auto | Chunking::Rows(_) => free / 4,
+        let parts = match chunking {
+            Chunking::Off => 1,
+            Chunking::Auto | Chunking::Rows(_) => 4,
         };
+        let room = free / parts;
         let fitting = match room.checked_div(row_bytes as u64) {
             Some(rows) => usize::try_from(rows).unwrap_or(usize::MAX),
             None => usize::MAX,
         };
         let asked = match chunking {
-            Chunking::Off if fitting < n_rows => return Err(refused(free, space, (n_rows, row_bytes))),
+            Chunking::Off if fitting < n_rows => return Err(self.refused((space, free), n_rows, row_bytes as u64)),
             Chunking::Off | Chunking::Auto => n_rows,
             Chunking::Rows(rows) => usize::try_from(rows).unwrap_or(usize::MAX).min(n_rows),
         };
         match asked.min(fitting) {
-            0 if n_rows > 0 => Err(refused(free, space, (1, row_bytes))),
+            0 if n_rows > 0 => Err(self.refused((space, free), 1, (row_bytes as u64).saturating_mul(parts))),
             rows => Ok(rows.max(1)),
         }
     }
@@ -49,18 +50,26 @@ impl TensorOptimizer {
         };
         limit.min(available.free(space).unwrap_or(u64::MAX))
     }
-}
 
-fn refused(free: u64, space: Space, (n_rows, row_bytes): (usize, usize)) -> Error {
-    let needed = size::show((n_rows as u64).saturating_mul(row_bytes as u64));
-    let message =
-        format!("{} memory: {n_rows} rows need {needed} to work in, {} are free", space.name(), size::show(free));
-    let (error, raise) = (Error::new(ErrorKind::Memory, message), Remedy::RaiseMemoryLimit { least: None });
-    match n_rows {
-        0 | 1 => error.with_hint(raise),
-        _ => error
-            .with_hint(Remedy::set("chunk_large_tensors", "true"))
-            .or_hint("use another profile than emergency")
-            .or_hint(raise),
+    /// Returns the error for rows of `row_bytes` each, of which `free` bytes have no room for `n_rows`.
+    fn refused(&self, (space, free): (Space, u64), n_rows: usize, row_bytes: u64) -> Error {
+        let bytes = (n_rows as u64).saturating_mul(row_bytes);
+        let what = match n_rows {
+            1 => format!("a row with room to work in, in {} memory,", space.name()),
+            n => format!("work on {n} rows at once, in {} memory,", space.name()),
+        };
+        let budget = self.memory().budget();
+        let message = match budget.free(space) > free {
+            true => format!("{what} needs {}; {} of memory is free", size::show(bytes), size::show(free)),
+            false => budget.refusal(space, what, bytes),
+        };
+        let (error, raise) = (Error::new(ErrorKind::Memory, message), Remedy::RaiseMemoryLimit { least: None });
+        match n_rows {
+            0 | 1 => error.with_hint(raise),
+            _ => error
+                .with_hint(Remedy::set("chunk_large_tensors", "true"))
+                .or_hint("use another profile than emergency")
+                .or_hint(raise),
+        }
     }
 }

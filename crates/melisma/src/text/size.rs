@@ -1,5 +1,7 @@
 //! Sizes in bytes: `512MiB`, `6GiB`, `2GB` or plain bytes. Binary units have an `i`, decimal ones do not.
 
+use melisma_kernels::memory::refusal;
+
 use crate::{Error, Result};
 
 const UNITS: [(&str, u64); 9] = [
@@ -36,16 +38,7 @@ pub fn parse(text: &str) -> Result<u64> {
 /// Formats `bytes` in a binary unit with three digits, e.g. `6GiB` or `1.46MiB`. Use [`exact`] if
 /// `parse` must read it back.
 pub fn show(bytes: u64) -> String {
-    for (name, scale) in &UNITS[..4] {
-        if bytes >= *scale {
-            let value = bytes as f64 / *scale as f64;
-            let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-            let text = format!("{value:.digits$}");
-            let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-            return format!("{short}{name}");
-        }
-    }
-    format!("{bytes}B")
+    refusal::show_size(bytes)
 }
 
 /// Formats a limit like [`show`]; `none` if there is none.

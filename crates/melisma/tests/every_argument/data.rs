@@ -5,11 +5,12 @@ use std::time::Duration;
 use melisma::audio::{Clip, wav};
 use melisma::config::{Config, DeviceRequest, Limit, Size, Threads};
 use melisma::dataset::{
-    Counters, Feature, Inputs, Options, Plan, Preparation, Request, Scan, Snapshot, Techniques, Trim, rehearse, verify,
+    Counters, Feature, Inputs, Options, Plan, Preparation, Request, Scan, Snapshot, Techniques, Trim, rehearse,
+    verify_watched,
 };
 use melisma::format::{Value, hash, npy, png, read_text, safetensors};
 use melisma::pack::{self, Archive, Array, Region};
-use melisma::runtime::{MemoryTracker, Space, machine};
+use melisma::runtime::{MemoryTracker, Space, machine, memory};
 use melisma::snac::populate::{Populated, populate, populate_into};
 use melisma::snac::reference::seam::{self, Seam};
 use melisma::snac::{self, Codes, Decoder, Model, Noise, Piece, reference};
@@ -169,7 +170,10 @@ fn datasets() {
         Decoder::open_in(&context, "builtin:mini24").map(drop)
     });
     each!(calls, "verify", threads in COUNTS => {
-        verify(Path::new("/none.h5"), threads, &budget).map(drop)
+        verify_watched(Path::new("/none.h5"), threads, &budget, &Counters::default()).map(drop)
+    });
+    each!(calls, "too_small", needed in [0, 1, 1 << 20, u64::MAX], limit in [0, 1, u64::MAX] => {
+        memory::too_small("a run", needed, limit).to_string().len()
     });
     each!(calls, "Snapshot::usage", wall in FLOATS, threads in COUNTS => Snapshot::default().usage(wall, threads).len());
     each!(calls, "rehearse", buffers_in_flight in [0, 1, usize::MAX], segments in COUNTS, n_rows in [0, 1] => {

@@ -32,8 +32,8 @@ struct Shape {
 #[derive(Debug)]
 pub(super) struct Prepared {
     attention: Attention,
-    /// The most warps whose pages fit into shared memory.
-    most_warps: usize,
+    /// As many warps as have room for their pages in shared memory.
+    n_warps: usize,
     function: Function,
 }
 
@@ -53,12 +53,12 @@ impl Prepared {
                 .with_hint("a multiple of 4 channels is supported"));
         }
         let fits = |n: &usize| shared_bytes(&attention, *n).is_some_and(|bytes| bytes <= SHARED_BYTES);
-        let most_warps = (1..=MAX_WARPS).rev().find(fits).ok_or_else(|| {
+        let n_warps = (1..=MAX_WARPS).rev().find(fits).ok_or_else(|| {
             let (group, page_len) = (attention.group(), attention.cache.page_len);
             let sizes = format!("{group} queries of {head_dim} channels and pages of {page_len} tokens");
             Error::unsupported(format!("attention: {sizes} do not fit a GPU"))
         })?;
-        Ok(Self { attention, most_warps, function: cuda.function(SOURCE, "attention_f32")? })
+        Ok(Self { attention, n_warps, function: cuda.function(SOURCE, "attention_f32")? })
     }
 
     pub(super) fn run(
@@ -85,11 +85,10 @@ impl Prepared {
             scale: 1.0 / (sizes.head_dim as f32).sqrt(),
             n_group: self.attention.group() as u32,
         };
-        let n_warps = self.most_warps.min(tokens.end().div_ceil(sizes.page_len));
         let launch = Launch {
             grid: (sizes.n_heads as u32, tokens.len().min(65_535) as u32, 1),
-            block: (32, n_warps as u32, 1),
-            shared_bytes: shared_bytes(&self.attention, n_warps).unwrap_or(SHARED_BYTES) as u32,
+            block: (32, self.n_warps as u32, 1),
+            shared_bytes: shared_bytes(&self.attention, self.n_warps).unwrap_or(SHARED_BYTES) as u32,
         };
         // SAFETY: the plan checked the views against the tokens, whose pages are in the cache; shared memory is as
         // large as the kernel needs.

@@ -27,7 +27,7 @@ fn run(bench: &Bench, attention: Attention, tokens: &mut Tokens, [qkv, cache]: [
 }
 
 fn none(bench: &Bench, cache: CacheShape) -> Tokens {
-    Tokens::new(cache, &bench.device, &bench.budget).unwrap()
+    Tokens::new(cache, 8, &bench.device, &bench.budget).unwrap()
 }
 
 fn shape(n_keys: usize, head_dim: usize) -> CacheShape {

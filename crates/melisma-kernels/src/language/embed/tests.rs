@@ -10,7 +10,7 @@ use crate::suite::{Bench, suite};
 suite!(matches_reference, many_tokens, worked_example, nothing, refusals);
 
 fn sent(bench: &Bench, tokens: &[u32]) -> Numbers {
-    let mut numbers = Numbers::new(&bench.device, &bench.budget).unwrap();
+    let mut numbers = Numbers::new(&bench.device, 8, &bench.budget).unwrap();
     numbers.extend(tokens.iter().copied());
     numbers.send(&bench.queue).unwrap();
     numbers
@@ -47,7 +47,7 @@ fn matches_reference(bench: &Bench) {
 fn many_tokens(bench: &Bench) {
     let (weight, exact) = stored(bench, &SplitMix64::new(2).floats(300 * 8), [300, 8]);
     let plan = plan(&bench.device, &weight, &bench.budget).unwrap();
-    let mut numbers = Numbers::new(&bench.device, &bench.budget).unwrap();
+    let mut numbers = Numbers::new(&bench.device, 8, &bench.budget).unwrap();
     for n in [10, 300, 3] {
         let tokens: Vec<u32> = (0..n).map(|n| n * 7 % 300).collect();
         numbers.clear();

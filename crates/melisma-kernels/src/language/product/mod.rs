@@ -63,6 +63,14 @@ pub fn plan(device: &Device, weights: &[&Weight], budget: &Budget) -> Result<Pla
     Ok(Plan { k, n_outputs, on })
 }
 
+/// Returns the most scratch memory that a run of `n_rows` rows of K numbers takes; the CPU takes none.
+pub fn scratch_bytes(device: &Device, n_rows: usize, k: usize) -> usize {
+    match device {
+        Device::Cpu(_) => 0,
+        Device::Cuda(cuda) => cuda::scratch_bytes(cuda, n_rows, k),
+    }
+}
+
 impl Plan {
     /// Returns O.
     pub fn n_outputs(&self) -> usize {

@@ -131,12 +131,12 @@ fn some_outputs(bench: &Bench) {
 /// A row has the same bits alone and with neighbours, however many: a GPU has several forms.
 fn rows_alone(bench: &Bench) {
     let mut random = SplitMix64::new(4);
-    let (n_rows, k) = (37, 328);
-    let (w, x) = (random.floats(50 * k), random.floats(n_rows * k));
-    let (weight, _) = stored(bench, &w, [50, k]);
+    let (n_rows, n_outputs, k) = (100, 70, 328);
+    let (w, x) = (random.floats(n_outputs * k), random.floats(n_rows * k));
+    let (weight, _) = stored(bench, &w, [n_outputs, k]);
     let whole = run(bench, &[&weight], &x);
-    for n in [1, 2, 3, 8, 9, 16, 17, 32] {
-        for (some, whole) in x.chunks(n * k).zip(whole.chunks(n * 50)).take(if n == 1 { 12 } else { 2 }) {
+    for n in [1, 2, 3, 8, 9, 16, 17, 32, 65] {
+        for (some, whole) in x.chunks(n * k).zip(whole.chunks(n * n_outputs)).take(if n == 1 { 12 } else { 2 }) {
             assert_eq!(run(bench, &[&weight], some), whole, "{n} rows");
         }
     }

@@ -22,7 +22,7 @@ fn run(bench: &Bench, rotary: &Rotary, tokens: &mut Tokens, qkv: &[f32]) -> (Vec
 }
 
 fn none(bench: &Bench, cache: CacheShape) -> Tokens {
-    Tokens::new(cache, &bench.device, &bench.budget).unwrap()
+    Tokens::new(cache, 8, &bench.device, &bench.budget).unwrap()
 }
 
 fn close(found: &[f32], expected: &[f64], what: &str) {

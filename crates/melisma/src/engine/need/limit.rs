@@ -2,10 +2,12 @@
 
 use super::{Hidden, Need, facts};
 use crate::config::{Chunking, Config, Policy};
+use crate::engine::EngineName;
 use crate::engine::chunked::Reach;
 use crate::engine::ours::chain;
 use crate::format::Value;
 use crate::onnx::Model;
+use crate::runtime::memory;
 use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
@@ -105,24 +107,37 @@ impl Limits {
         Ok(())
     }
 
+    /// Rejects a run of `engine`, which is not the embedded one, that needs more than the limit or that is hopeless.
+    ///
+    /// # Errors
+    /// `Memory`, like [`Limits::admit`].
+    pub fn admit_in(&self, engine: EngineName, model: &Model, inputs: &[Value]) -> Result<Vec<Hidden>> {
+        let need = Need::of(model, inputs)?.in_engine(engine, model);
+        let limit = Self { free_bytes: None, ..*self };
+        if !limit.fits(&need) {
+            return Err(limit.refusal(&need, need.bytes()));
+        }
+        self.refuse_hopeless(model, inputs)?;
+        Ok(need.hidden)
+    }
+
     fn fits(&self, need: &Need) -> bool {
         self.limit_bytes.is_none_or(|limit| need.bytes() <= limit)
             && self.free_bytes.is_none_or(|free| need.run_bytes <= free)
     }
 
     fn refusal(&self, need: &Need, least: u64) -> Error {
-        let what = need.describe();
         let is_user = self.limit_bytes.is_some_and(|limit| need.bytes() > limit);
         match self.limit_bytes.filter(|_| is_user) {
             Some(limit) => {
-                let error = Error::new(ErrorKind::Memory, format!("{what}, the limit is {}", size::show(limit)));
-                error
-                    .with_hint(Remedy::RaiseMemoryLimit { least: Some(least.next_multiple_of(1 << 20)) })
+                let raise = Remedy::RaiseMemoryLimit { least: least.checked_next_multiple_of(1 << 20) };
+                memory::too_small(need.run_described(), need.bytes(), limit)
+                    .with_hint(raise)
                     .or_hint("use smaller inputs")
             }
             None => {
                 let free = size::show(self.free_bytes.unwrap_or(0));
-                let error = Error::new(ErrorKind::Memory, format!("{what}, {free} of memory is free"));
+                let error = Error::new(ErrorKind::Memory, format!("{}; {free} of memory is free", need.describe()));
                 error.with_hint("use smaller inputs, or a machine with more memory")
             }
         }

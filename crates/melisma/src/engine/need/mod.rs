@@ -14,8 +14,9 @@ use std::collections::HashMap;
 
 pub use limit::{Admission, Limits};
 
-use super::Port;
 use super::chunked::Reach;
+use super::ours::chain;
+use super::{EngineName, Port};
 use crate::Result;
 use crate::format::Value;
 use crate::onnx::shape::{self, Call, Fact};
@@ -29,12 +30,16 @@ const MAX_DEPTH: usize = 24;
 /// The memory that a run of a model needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
+    /// Bytes of weights, each once.
+    pub weight_bytes: u64,
     /// Bytes of weights, as stored by the engine.
     pub model_bytes: u64,
     /// The part of them that a slower run can do without.
     pub spare_bytes: u64,
     /// Bytes of inputs, intermediate values and outputs.
     pub run_bytes: u64,
+    /// Bytes of inputs and outputs alone, as the caller and the engine hold them.
+    pub port_bytes: u64,
     /// Bytes of outputs alone.
     pub output_bytes: u64,
     /// The node that needs the most memory.
@@ -115,8 +120,8 @@ impl Need {
         let graph = &model.graph;
         let mut walk = Walk { opset: model.opset("").unwrap_or(1), ..Walk::default() };
         count_reads(graph, &mut walk.reads);
-        let (model_bytes, spare_bytes) = weight_bytes(graph);
-        let mut need = Self { model_bytes, spare_bytes, ..Self::default() };
+        let Stored { weight_bytes, model_bytes, spare_bytes } = stored(graph);
+        let mut need = Self { weight_bytes, model_bytes, spare_bytes, ..Self::default() };
         for (name, fact) in inputs {
             // The caller's array and the engine's copy.
             need.run_bytes = need.run_bytes.saturating_add(fact.bytes().saturating_mul(2));
@@ -126,21 +131,42 @@ impl Need {
         let outputs = graph.outputs.iter().filter_map(|output| walk.facts.get(output.name.as_str()));
         need.output_bytes = outputs.fold(0u64, |sum, fact| sum.saturating_add(fact.bytes()));
         // The engine's outputs are in its buffers; the caller receives copies.
+        need.port_bytes = need.run_bytes.saturating_add(need.output_bytes.saturating_mul(2));
         need.run_bytes = need.run_bytes.saturating_add(walk.pool.total()).saturating_add(need.output_bytes);
         Self { largest: walk.largest, hidden: walk.hidden, ..need }
     }
 
-    /// Describes what takes the memory.
+    /// Returns the need of `engine`, where it is not the embedded one. On the CPU it holds the weights three
+    /// times while it opens: as they were read, as they are handed over, and as it stores them. On a GPU only
+    /// the last counts.
+    pub(super) fn in_engine(mut self, engine: EngineName, model: &Model) -> Self {
+        self.spare_bytes = 0;
+        if engine.is_on_gpu() {
+            return self;
+        }
+        self.model_bytes = self.model_bytes.saturating_add(self.weight_bytes.saturating_mul(2));
+        if matches!(engine, EngineName::Melisma | EngineName::MelismaChain) && chain::takes(model) {
+            // A signal passes in steps; the caller holds its inputs and outputs.
+            self.run_bytes = self.run_bytes.min(self.port_bytes.saturating_add(chain::MOST_STEP_BYTES));
+        }
+        self
+    }
+
+    /// Describes what takes the memory, and how much the run needs.
     pub fn describe(&self) -> String {
-        let all = size::show(self.bytes());
+        format!("{} needs {}", self.run_described(), size::show(self.bytes()))
+    }
+
+    /// Describes what takes the memory, up to the words "the run".
+    fn run_described(&self) -> String {
         match &self.largest {
             _ if self.model_bytes > self.run_bytes => {
-                format!("its weights need {}; the run needs {all}", size::show(self.model_bytes))
+                format!("its weights need {}; the run", size::show(self.model_bytes))
             }
             Some(Largest { label, bytes, shape }) => {
-                format!("{label} needs {} for its output of shape {shape:?}; the run needs {all}", size::show(*bytes))
+                format!("{label} needs {} for its output of shape {shape:?}; the run", size::show(*bytes))
             }
-            None => format!("the run needs {all}"),
+            None => "the run".to_owned(),
         }
     }
 
@@ -157,17 +183,23 @@ fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>>
     Ok(model.graph.inputs.iter().filter_map(|input| fact(&input.name)).collect())
 }
 
-/// Returns the bytes of the weights, and the part of them that can be saved. The engine stores
-/// constants as they are, and those of products a second time in packed order. The savings assume
+/// Bytes of weights: each once, as the engine stores them, and the part of these that can be saved.
+#[derive(Default)]
+struct Stored {
+    weight_bytes: u64,
+    model_bytes: u64,
+    spare_bytes: u64,
+}
+
+/// The engine stores constants as they are, and those of products a second time in packed order. The savings assume
 /// that only one product is packed at a time.
-fn weight_bytes(graph: &Graph) -> (u64, u64) {
-    let (mut bytes, mut packed, mut largest) = (0u64, 0u64, 0u64);
+fn stored(graph: &Graph) -> Stored {
+    let (mut all, mut packed, mut largest, mut packed_inside) = (Stored::default(), 0u64, 0u64, 0u64);
     let mut constants: HashMap<&str, u64> = HashMap::new();
     for tensor in &graph.initializers {
-        bytes = bytes.saturating_add(tensor.byte_len() as u64);
+        all.weight_bytes = all.weight_bytes.saturating_add(tensor.byte_len() as u64);
         constants.insert(&tensor.name, tensor.byte_len() as u64);
     }
-    let mut spare = 0u64;
     for node in &graph.nodes {
         if matches!(node.op.as_str(), "MatMul" | "Gemm" | "MatMulInteger") {
             let again = node.inputs.get(1).and_then(|name| constants.remove(name.as_str())).unwrap_or(0);
@@ -176,15 +208,18 @@ fn weight_bytes(graph: &Graph) -> (u64, u64) {
         }
         for attribute in &node.attributes {
             if let Content::Tensor(tensor) = &attribute.content {
-                bytes = bytes.saturating_add(tensor.byte_len() as u64);
+                all.weight_bytes = all.weight_bytes.saturating_add(tensor.byte_len() as u64);
             }
         }
-        for (inner, of_inner) in node.graphs().map(weight_bytes) {
-            bytes = bytes.saturating_add(inner);
-            spare = spare.saturating_add(of_inner);
+        for inner in node.graphs().map(stored) {
+            all.weight_bytes = all.weight_bytes.saturating_add(inner.weight_bytes);
+            packed_inside = packed_inside.saturating_add(inner.model_bytes - inner.weight_bytes);
+            all.spare_bytes = all.spare_bytes.saturating_add(inner.spare_bytes);
         }
     }
-    (bytes.saturating_add(packed), spare.saturating_add(packed - largest))
+    all.model_bytes = all.weight_bytes.saturating_add(packed_inside).saturating_add(packed);
+    all.spare_bytes = all.spare_bytes.saturating_add(packed - largest);
+    all
 }
 
 /// Counts how often each value is read, including by subgraphs.

@@ -244,6 +244,32 @@ fn long_signals_are_cut_before_they_are_refused() {
     assert_eq!(Remedy::of(&refused)[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
 }
 
+/// Engines that copy the model need more than the embedded one, and a chain does not need the whole signal.
+#[test]
+fn other_engines_have_their_own_need() {
+    let weights = Tensor::from_slice("w", &vec![0.5f32; 1 << 18], &[512, 512]).unwrap();
+    let product = model(vec![Node::new("MatMul", &["x", "w"], &["y"])], vec![weights], (&[("x", 1)], &["y"]));
+    let x = [zeros(&[1, 512])];
+    let need = Need::of(&product, &x).unwrap();
+    assert_eq!((need.weight_bytes, need.model_bytes), (MIB, 2 * MIB), "once as it is, once in packed order");
+    for (engine, least) in [(EngineName::Onnxruntime, 5 * MIB), (EngineName::OnnxruntimeCuda, 3 * MIB)] {
+        let refused = limits(Some(2 * MIB)).admit_in(engine, &product, &x).unwrap_err();
+        assert!(refused.to_string().ends_with("; the memory limit is 2MiB"), "{refused}");
+        assert_eq!(Remedy::of(&refused)[0], Remedy::RaiseMemoryLimit { least: Some(least) }, "{refused}");
+        assert_eq!(limits(Some(least)).admit_in(engine, &product, &x).unwrap(), Vec::new());
+        assert!(limits(None).admit_in(engine, &product, &x).is_ok());
+    }
+    let vocoder = Model::open(golden("vocoder.onnx")).unwrap();
+    let long = [zeros(&[1, 3, 2_000_000])];
+    let least = |engine| {
+        let refused = limits(Some(MIB)).admit_in(engine, &vocoder, &long).unwrap_err();
+        let [Remedy::RaiseMemoryLimit { least: Some(least) }, ..] = Remedy::of(&refused)[..] else { panic!() };
+        least
+    };
+    assert!(least(EngineName::MelismaChain) < least(EngineName::Onnxruntime));
+    assert_eq!(least(EngineName::Melisma), least(EngineName::MelismaChain));
+}
+
 /// Many nodes, values and constants: the cost must not grow with their square.
 #[test]
 fn large_graphs_are_walked_once() {

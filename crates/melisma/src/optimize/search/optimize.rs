@@ -17,7 +17,6 @@ use crate::engine::{Engine, Ports};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::{Built, Entry, Miss, Parts, Sample};
-use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Largest difference between a run and the recorded one, relative to the largest value. Threads
@@ -87,11 +86,11 @@ impl Search<'_> {
     /// Warns if a cached engine needs more memory than is free, which is not part of the key.
     fn say_if_short(&self, report: &Report) {
         let bound = Bound::of(self.config, self.free_bytes);
-        if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
-            let peak = size::show(peak);
-            (self.say)(&Message::Note(format!(
-                "the cached engine takes {peak}, {bound}; optimize under a memory limit to find one that takes less"
-            )));
+        if let Some((bound, bytes)) =
+            bound.zip(report.allocated_bytes()).filter(|(bound, bytes)| *bytes > bound.bytes())
+        {
+            let short = bound.refusal("the cached engine", bytes);
+            (self.say)(&Message::Note(format!("{short}; optimize under a memory limit to find one that needs less")));
         }
     }
 

@@ -60,9 +60,9 @@ pub struct Report {
     pub latency_seconds: Latency,
     /// Time from the file to the first result, in a process that does nothing else.
     pub first_result_seconds: f64,
-    /// Peak memory of a process that runs it.
+    /// Peak memory of a process that runs it, with the program itself.
     pub peak_bytes: Option<u64>,
-    /// The part of it that the program takes without a model.
+    /// The part of it that the program itself takes, without a model.
     pub program_bytes: Option<u64>,
     /// Its error against FP32.
     pub accuracy: Accuracy,
@@ -101,6 +101,12 @@ impl Report {
         Self::deserialize(plan).map_err(|error| Error::corrupt(format!("the plan of the entry: {error}")))
     }
 
+    /// Returns what the engine allocated, beside the program itself: what a memory limit counts. The whole peak if the
+    /// program's part is unknown.
+    pub fn allocated_bytes(&self) -> Option<u64> {
+        Some(self.peak_bytes?.saturating_sub(self.program_bytes.unwrap_or(0)))
+    }
+
     pub(super) fn json(&self) -> Result<Value> {
         serde_json::to_value(self).map_err(|error| Error::invalid(error.to_string()))
     }
@@ -117,7 +123,9 @@ impl Report {
             "chunk": self.candidate.chunk,
             "latency_seconds": self.latency_seconds,
             "first_result_seconds": self.first_result_seconds,
-            "memory_bytes": { "peak": self.peak_bytes, "program": self.program_bytes },
+            "memory_bytes": {
+                "allocated": self.allocated_bytes(), "program": self.program_bytes, "peak": self.peak_bytes,
+            },
             "accuracy": {
                 "max_abs": max_abs, "relative": relative, "cosine": cosine, "reference": self.reference,
                 "independent": self.is_independent(),
@@ -140,10 +148,9 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("best      {}, {}\n", self.candidate, self.objective.describe());
         text += &format!("latency   {}\n", self.latency_seconds);
-        let program =
-            self.program_bytes.map(|bytes| format!(", of which the program itself takes {}", size::show(bytes)));
-        let peak = self.peak_bytes.map_or("unknown".to_owned(), size::show);
-        text += &format!("memory    peak {peak}{}\n", program.unwrap_or_default());
+        let program = self.program_bytes.map(|bytes| format!(", beside {} of the program itself", size::show(bytes)));
+        let allocated = self.allocated_bytes().map_or("unknown".to_owned(), size::show);
+        text += &format!("memory    {allocated}{}\n", program.unwrap_or_default());
         text += &format!("accuracy  {}\n", self.accuracy_text());
         let [before, after] = self.model_bytes.map(size::show);
         text += &format!("model     {after}, was {before}\n");

@@ -33,6 +33,8 @@ use stage::Stage;
 pub const NAME: EngineName = EngineName::MelismaChain;
 /// The activations of a step should fit into the second-level cache of a few cores.
 const STEP_BYTES: usize = 4 << 20;
+/// The most that the steps of a signal take: what layers pass on, receive and keep, and the kernels' scratch memory.
+pub(crate) const MOST_STEP_BYTES: u64 = 4 * STEP_BYTES as u64;
 
 /// A model in our engine.
 #[derive(Debug)]

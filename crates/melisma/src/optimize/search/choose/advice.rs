@@ -6,16 +6,19 @@ use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
 use crate::optimize::search::Objective;
 use crate::optimize::search::candidate::Wanted;
-use crate::optimize::search::candidate::bound::Bound;
+use crate::optimize::search::candidate::bound::{Bound, Peak};
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
 use crate::optimize::search::measure::Measured;
 use crate::optimize::search::report::milliseconds;
-use crate::text::size;
 
 /// Advice names an operator that takes more than this share of the time.
 const SHARE: f64 = 0.4;
 
-pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
+pub(super) fn advise(
+    selection: &Selection<'_>,
+    (winner, peak): (&Measured, Option<Peak>),
+    all: &[Measured],
+) -> Vec<String> {
     let mut advice: Vec<String> = adapted(selection, winner, all).into_iter().collect();
     let request = selection.request;
     if request.requirements.engine.is_none()
@@ -34,11 +37,10 @@ pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measur
     {
         advice.push(format!("{} takes {} and needs no library", other.candidate, milliseconds(embedded)));
     }
-    let peak = winner.outcome.and_then(|outcome| outcome.peak_bytes);
-    if let (Some(peak), Some(bound)) = (peak, selection.bound())
-        && peak > bound.bytes() / 10 * 8
+    if let (Some(bytes), Some(bound)) = (peak.map(Peak::allocated), selection.bound())
+        && bytes > bound.bytes() / 10 * 8
     {
-        advice.push(format!("memory is short: it takes {}, {bound}", size::show(peak)));
+        advice.push(format!("memory is short: {}", bound.refusal("it", bytes)));
     }
     advice
 }

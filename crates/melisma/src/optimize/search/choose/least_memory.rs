@@ -6,7 +6,7 @@ use crate::config::precision::Format;
 use crate::engine::need::Need;
 use crate::engine::rten;
 use crate::optimize::search::candidate::Candidate;
-use crate::optimize::search::candidate::bound::{Bound, MIB, least_bytes};
+use crate::optimize::search::candidate::bound::{Bound, MIB, Peak};
 use crate::optimize::search::candidate::chunk::{Chunk, PIECE, Splitting};
 use crate::optimize::search::measure::Measured;
 use crate::text::size;
@@ -15,7 +15,7 @@ use crate::{Error, Remedy};
 /// The memory that the model takes in a worker with the embedded engine.
 pub(super) struct LeastMemory {
     need: Need,
-    process_bytes: u64,
+    program_bytes: u64,
     threads: usize,
 }
 
@@ -34,8 +34,7 @@ impl LeastMemory {
         let need = piece.filter(|piece| piece.bytes() < whole.bytes()).unwrap_or(whole);
         let threads = selection.search.config.threads.value.count();
         let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads, chunk: Chunk::Own };
-        let spec = selection.spec(scratch, std::path::Path::new(""), &candidate, 0.0).ok()?;
-        Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)?, threads })
+        Some(Self { need, program_bytes: selection.program_bytes(scratch, &candidate)?, threads })
     }
 
     /// Returns a sufficient limit. The worker also holds each output a second time, as the bytes of
@@ -43,17 +42,18 @@ impl LeastMemory {
     pub(super) fn limit_bytes(&self) -> u64 {
         let run = self.need.bytes().saturating_add(self.need.output_bytes);
         let margin = run / 16 + 6 * MIB;
-        least_bytes(self.process_bytes.saturating_add(run).saturating_add(margin), self.threads)
+        let bytes = self.program_bytes.saturating_add(run).saturating_add(margin);
+        Peak { bytes, program_bytes: self.program_bytes, threads: self.threads }.least_bound()
     }
 
     /// Describes what takes the memory.
     pub(super) fn describe(&self) -> String {
-        format!("{}, beside {} of the process itself", self.need.describe(), size::show(self.process_bytes))
+        format!("{}, beside {} of the program itself", self.need.describe(), size::show(self.program_bytes))
     }
 }
 
-/// Adds the limit that a search needs to a memory error: a worker takes more than a run in this
-/// process.
+/// Adds the limit that a search needs to a memory error: a worker also holds its outputs as files,
+/// and other runs may take more.
 pub(in crate::optimize::search) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error {
     let Some(Bound::Limit(_)) = selection.bound() else { return error };
     let least = selection.scratch().ok().and_then(|scratch| LeastMemory::of(selection, &scratch));
@@ -68,10 +68,10 @@ pub(in crate::optimize::search) fn with_least_limit(error: Error, selection: &Se
 
 /// Returns a limit that suffices for one of the candidates whose measured peak is too large, also
 /// if the next measurement finds a larger one.
-pub(super) fn measured_limit_bytes(all: &[Measured]) -> Option<u64> {
+pub(super) fn measured_limit_bytes(selection: &Selection<'_>, scratch: &Scratch, all: &[Measured]) -> Option<u64> {
     let limit = |measured: &Measured| {
-        let (peak, threads) = (measured.outcome?.peak_bytes?, measured.candidate.threads);
-        Some(least_bytes(least_bytes(peak, threads), threads))
+        let peak = selection.peak(scratch, &measured.candidate, measured.outcome.as_ref()?)?;
+        Some(peak.raised().least_bound())
     };
     all.iter().filter(|measured| measured.is_over_memory()).filter_map(limit).min()
 }

@@ -12,10 +12,11 @@ mod pieces;
 mod reference;
 mod round;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::candidate::bound::Bound;
+use super::candidate::bound::{Bound, Peak};
 use super::candidate::chunk::Splitting;
 use super::candidate::{Candidate, EngineSettings, prepare};
 use super::measure::{Accuracy, Latency, Measured, Outcome, Refusal, Sets, Spec, Task, compare, work};
@@ -24,7 +25,6 @@ use crate::engine::EngineName;
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
-use crate::text::size;
 use crate::{Error, ErrorKind, Result};
 
 /// Approximate measuring time per candidate; tests do not depend on exact times.
@@ -46,7 +46,11 @@ pub(super) struct Scratch {
     folder: Temporary,
     inputs: Vec<Vec<PathBuf>>,
     n_runs: Cell<usize>,
+    programs: RefCell<HashMap<ProgramKey, Option<u64>>>,
 }
+
+/// What the memory of a worker without a model depends on: whether it has ONNX Runtime's library, and its threads.
+type ProgramKey = (bool, usize);
 
 /// The reference outputs, set by set, and the engine that computed them.
 pub(super) struct Reference {
@@ -72,7 +76,7 @@ impl Selection<'_> {
     pub(super) fn scratch(&self) -> Result<Scratch> {
         // Outside the cache, so that a nearly full cache does not limit what can be measured.
         let folder = Temporary::new()?;
-        let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default() };
+        let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default(), programs: RefCell::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
             scratch.inputs.push(work::write(set, scratch.folder.path(), index)?);
         }
@@ -109,10 +113,22 @@ impl Selection<'_> {
         self.spec(scratch, folder, candidate, SECONDS)
     }
 
-    /// Returns the memory of a worker without a model.
+    /// Returns the memory of a worker without a model, measured once for all candidates alike.
     fn program_bytes(&self, scratch: &Scratch, candidate: &Candidate) -> Option<u64> {
-        let spec = self.spec(scratch, Path::new(""), candidate, 0.0).ok()?;
-        self.search.worker.process_bytes(&spec)
+        let key = (candidate.engine == EngineName::Onnxruntime, candidate.threads);
+        if let Some(known) = scratch.programs.borrow().get(&key) {
+            return *known;
+        }
+        let spec = self.spec(scratch, Path::new(""), candidate, 0.0);
+        let bytes = spec.ok().and_then(|spec| self.search.worker.process_bytes(&spec));
+        scratch.programs.borrow_mut().insert(key, bytes);
+        bytes
+    }
+
+    /// Returns the measured peak with the program's part of it.
+    fn peak(&self, scratch: &Scratch, candidate: &Candidate, outcome: &Outcome) -> Option<Peak> {
+        let program_bytes = self.program_bytes(scratch, candidate).unwrap_or(0);
+        Some(Peak { bytes: outcome.peak_bytes?, program_bytes, threads: candidate.threads })
     }
 
     /// Returns what the best candidate is best at.
@@ -142,7 +158,7 @@ impl Selection<'_> {
         let spec = self.timed_spec(scratch, &scratch.prepared(&candidate), &candidate);
         match spec.and_then(|spec| self.outcome(&spec, reference)) {
             Ok((engine, outcome)) => Measured {
-                refused: self.refusal(&outcome, candidate.threads),
+                refused: self.refusal(scratch, &candidate, &outcome),
                 candidate: Candidate { engine, ..candidate },
                 outcome: Some(outcome),
             },
@@ -152,12 +168,12 @@ impl Selection<'_> {
 
     fn failure(&self, error: &Error) -> Refusal {
         match self.bound().filter(|_| error.kind() == ErrorKind::Memory) {
-            Some(bound) => Refusal::Memory(format!("{error}, {bound}")),
+            Some(bound) => Refusal::Memory(bound.after(&error.to_string())),
             None => Refusal::Failed(error.to_string()),
         }
     }
 
-    fn refusal(&self, outcome: &Outcome, threads: usize) -> Option<Refusal> {
+    fn refusal(&self, scratch: &Scratch, candidate: &Candidate, outcome: &Outcome) -> Option<Refusal> {
         let Accuracy { relative, .. } = outcome.accuracy;
         let tolerance = self.request.requirements.tolerance;
         if relative.is_nan() || relative > tolerance {
@@ -165,8 +181,14 @@ impl Selection<'_> {
             return Some(Refusal::Inexact(reason));
         }
         let bound = self.bound()?;
-        let peak = outcome.peak_bytes.filter(|&peak| !bound.fits(peak, threads))?;
-        let other = if peak > bound.bytes() { "" } else { " and may take more in another run" };
-        Some(Refusal::Memory(format!("it takes {}{other}, {bound}", size::show(peak))))
+        let whole = Peak { bytes: outcome.peak_bytes?, program_bytes: 0, threads: candidate.threads };
+        if bound.fits(whole) {
+            return None;
+        }
+        let peak = self.peak(scratch, candidate, outcome).filter(|&peak| !bound.fits(peak))?;
+        Some(Refusal::Memory(match peak.allocated() > bound.bytes() {
+            true => bound.refusal("it", peak.allocated()),
+            false => bound.refusal("in another run it", peak.raised().allocated()),
+        }))
     }
 }

@@ -54,7 +54,8 @@ impl Selection<'_> {
             }
         };
         let bound = self.bound().map_or(u64::MAX, |bound| bound.bytes());
-        let bytes = most_peak_bytes(bound, whole.candidate.threads);
+        let program = self.program_bytes(scratch, &whole.candidate).unwrap_or(0);
+        let bytes = most_peak_bytes(bound.saturating_add(program), whole.candidate.threads);
         if let Some(len) = longest((PIECE, short), long, bytes).filter(|&len| len > PIECE && len < total) {
             tried.push(measure(len));
         }

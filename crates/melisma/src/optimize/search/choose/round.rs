@@ -126,7 +126,7 @@ impl Selection<'_> {
         if let (Some(bound), true) = (self.bound(), all.iter().any(Measured::is_over_memory)) {
             let error = Error::new(ErrorKind::Memory, format!("no engine fits into the memory: {}", refusals()));
             let estimated = LeastMemory::of(self, scratch).map(|least| least.limit_bytes());
-            let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(all)).min());
+            let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(self, scratch, all)).min());
             return Err(match (self.search.config.profile.value, self.splitting()) {
                 (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field".to_owned())).or_hint(raise),
                 (_, Splitting::Off) => error.with_hint(Remedy::set("chunk_large_tensors", "true")).or_hint(raise),
@@ -158,7 +158,8 @@ impl Selection<'_> {
         }
         let mut tables = self.operators(scratch, &winner, &candidates);
         let own = tables.remove(0);
-        let mut advice = advice::advise(self, &winner, &candidates);
+        let peak = self.peak(scratch, &winner.candidate, &outcome);
+        let mut advice = advice::advise(self, (&winner, peak), &candidates);
         advice.extend(advice::of_operators(&own.operators));
         let shape =
             |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };

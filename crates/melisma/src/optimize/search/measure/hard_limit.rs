@@ -16,11 +16,7 @@ const FAILED: [&str; 2] = ["memory allocation of ", " bytes failed"];
 /// more memory than they use.
 pub(super) fn limit(spec: &Spec) -> Result<()> {
     let Some(most) = spec.most_bytes else { return Ok(()) };
-    let threads = match spec.candidate.threads {
-        0 => device::available_threads() as u64,
-        threads => threads as u64,
-    };
-    let own = PROGRAM_BYTES.saturating_add(threads.saturating_mul(THREAD_BYTES));
+    let own = program_bytes(spec);
     let bytes = match spec.candidate.engine {
         // ONNX Runtime's arena grows in powers of two.
         EngineName::Onnxruntime => most.saturating_mul(2).saturating_add(4 * own),
@@ -32,11 +28,20 @@ pub(super) fn limit(spec: &Spec) -> Result<()> {
     machine::limit_memory(bytes)
 }
 
+/// Returns the most that the program itself and its threads take.
+pub(super) fn program_bytes(spec: &Spec) -> u64 {
+    let threads = match spec.candidate.threads {
+        0 => device::available_threads() as u64,
+        threads => threads as u64,
+    };
+    PROGRAM_BYTES.saturating_add(threads.saturating_mul(THREAD_BYTES))
+}
+
 /// Recognizes a worker that ran out of memory by its last output.
 pub(super) fn refused(said: &str) -> Option<Error> {
     let asked = said.lines().find_map(|line| line.strip_prefix(FAILED[0])?.strip_suffix(FAILED[1]));
     let bytes = asked?.parse().ok()?;
-    Some(Error::new(ErrorKind::Memory, format!("it asks for {} more than it may take", size::show(bytes))))
+    Some(Error::new(ErrorKind::Memory, format!("it needs {} more", size::show(bytes))))
 }
 
 #[cfg(test)]
@@ -46,10 +51,7 @@ mod tests {
     #[test]
     fn a_refused_allocation_is_an_error_of_memory() {
         let error = refused("note\nmemory allocation of 6442450944 bytes failed\n").unwrap();
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (ErrorKind::Memory, "it asks for 6GiB more than it may take")
-        );
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Memory, "it needs 6GiB more"));
         assert!(refused("error: no such file\n").is_none());
     }
 }

@@ -29,7 +29,7 @@ pub struct Spec {
     pub seconds: f64,
     /// The maximum number of measured runs; the exact one of [`Task::Repeat`].
     pub most_runs: usize,
-    /// A process that exceeds this much memory is killed.
+    /// A process that allocates more than this, beside the program itself, is killed.
     pub most_bytes: Option<u64>,
     /// What the runs are for.
     pub task: Task,
@@ -47,7 +47,7 @@ pub enum Task {
     Profile,
     /// Prints each node of a run as it finishes.
     Trace,
-    /// Measures the memory of the process itself, with the embedded engine and a tiny model.
+    /// Measures the memory of the program itself, with a tiny model.
     Start,
 }
 

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::{Done, Spec, Task, hard_limit};
-use crate::engine::{Engine, Operator, rten};
+use crate::config::precision::Format;
+use crate::engine::{Engine, EngineName, Operator, rten};
 use crate::format::{Value, npy};
 use crate::onnx::synthetic::{self, Snac};
 use crate::optimize::search::candidate::engines::open_from;
-use crate::optimize::search::candidate::{EngineSettings, prepare};
+use crate::optimize::search::candidate::{Candidate, Chunk, EngineSettings, prepare};
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes;
 use crate::runtime::memory::Budget;
@@ -25,7 +26,7 @@ pub fn work(spec: &Spec, budget: &Budget) -> Result<Done> {
     let begin = Instant::now();
     hard_limit::limit(spec)?;
     if spec.task == Task::Start {
-        return started(spec);
+        return started(spec, budget);
     }
     let model = prepare::read(&spec.model, budget)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
@@ -56,10 +57,13 @@ pub fn work(spec: &Spec, budget: &Budget) -> Result<Done> {
     Ok(Done { engine, load_seconds, first_seconds, seconds, peak_bytes, outputs, operators })
 }
 
-/// Runs a tiny model to load the engine's code, tables and threads into memory.
-fn started(spec: &Spec) -> Result<Done> {
+/// Runs a tiny model to load the engine's code, tables and threads into memory: in ONNX Runtime for its own candidates,
+/// else in the embedded engine.
+fn started(spec: &Spec, budget: &Budget) -> Result<Done> {
     let model = synthetic::snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[2] }, 0)?;
-    rten::build_from(model, &spec.candidate.options())?.run(&[Value::zeros(DType::F32, &[1, 8, 64])?])?;
+    let engine = if spec.candidate.engine == EngineName::Onnxruntime { EngineName::Onnxruntime } else { rten::NAME };
+    let candidate = Candidate { engine, precision: Format::Fp32, chunk: Chunk::Own, ..spec.candidate };
+    open_from(model, &candidate, &spec.settings, budget)?.run(&[Value::zeros(DType::F32, &[1, 8, 64])?])?;
     Ok(Done {
         engine: spec.candidate.engine,
         load_seconds: 0.0,

@@ -92,7 +92,8 @@ impl Worker {
         }
     }
 
-    /// Returns the memory of a worker without a model; `None` if candidates run in this process.
+    /// Returns the memory of a worker without a model, which is the program's own; `None` if candidates run in this
+    /// process.
     pub(in crate::optimize::search) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
         let Self::Program(program) = self else { return None };
         let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
@@ -143,14 +144,16 @@ fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
         .map_err(|error| Error::io(name.to_string_lossy(), error))?;
     let runs = if spec.task == Task::Repeat { spec.most_runs.saturating_add(1) } else { 1 };
     let timeout = TIMEOUT.saturating_mul(u32::try_from(runs).unwrap_or(u32::MAX));
+    let beside = hard_limit::program_bytes(spec);
     let begin = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|error| Error::io(name.to_string_lossy(), error))? {
             break status;
         }
-        let is_over = |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > *most);
+        let is_over =
+            |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > most.saturating_add(beside));
         let reason = match spec.most_bytes.filter(is_over) {
-            Some(most) => Error::new(ErrorKind::Memory, format!("it takes more than {}", size::show(most))),
+            Some(most) => Error::new(ErrorKind::Memory, format!("it needs more than {}", size::show(most))),
             None if begin.elapsed() > timeout => {
                 Error::new(ErrorKind::Device, format!("it took more than {} s", timeout.as_secs()))
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::ProcessEngine;
 use crate::Result;
 use crate::engine::chunked::{Chunked, Reach};
-use crate::engine::need::{Admission, Hidden, Limits, Need};
+use crate::engine::need::{Admission, Hidden, Limits};
 use crate::engine::{Engine, Options, Ports, Weights, rten};
 use crate::format::Value;
 use crate::onnx::Model;
@@ -57,10 +57,9 @@ impl Direct<'_> {
         }
     }
 
-    /// Opens another engine. Its peak memory is unknown, so the limit only keeps it within the machine's memory.
+    /// Opens another engine, if what the run needs is known to fit.
     fn open_other(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
-        self.limits.refuse_hopeless(&model, inputs)?;
-        let hidden = Need::of(&model, inputs)?.hidden;
+        let hidden = self.limits.admit_in(self.candidate.engine, &model, inputs)?;
         if hidden.is_empty() || self.candidate.engine.is_on_gpu() {
             let engine = open(&model, &self.candidate, &self.settings, self.budget)?;
             let candidate = Candidate { engine: engine.name(), ..self.candidate };

@@ -14,6 +14,7 @@ pub(super) use direct::Direct;
 pub(super) use process::ProcessEngine;
 pub use repeat::RepeatedRun;
 
+use super::candidate::bound::Bound;
 use super::candidate::engines::{available, version};
 use super::candidate::{Candidate, Chunk, EngineSettings};
 use super::choose::pick::pick;
@@ -26,7 +27,6 @@ use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
 use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
 use crate::optimize::cache::{Found, Key, Manifest, Parts};
-use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many reasons a message lists at most.
@@ -208,9 +208,9 @@ impl Search<'_> {
         if *threads > allowed {
             return Err(format!("it uses {threads} threads, {allowed} are allowed"));
         }
-        let limit = self.limits().most_bytes();
-        match limit.zip(report.peak_bytes).filter(|(limit, peak)| peak > limit) {
-            Some((limit, peak)) => Err(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit))),
+        let bound = Bound::least(self.config.memory_limit.value.bytes(), self.free_bytes);
+        match bound.zip(report.allocated_bytes()).filter(|(bound, bytes)| *bytes > bound.bytes()) {
+            Some((bound, bytes)) => Err(bound.refusal("it", bytes)),
             None => Ok((report, measured)),
         }
     }

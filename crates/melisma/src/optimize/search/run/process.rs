@@ -7,9 +7,9 @@ use crate::engine::need::{Hidden, Limits};
 use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
 use crate::optimize::cache::Temporary;
+use crate::optimize::search::candidate::bound::Bound;
 use crate::optimize::search::candidate::{Candidate, Chunk, EngineSettings};
 use crate::optimize::search::measure::{Done, Spec, Task, Worker, work};
-use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Runs a model whose memory depends on data.
@@ -82,16 +82,14 @@ impl ProcessEngine {
         let ended = |hidden: &&Hidden| said.lines().any(|line| line.ends_with(&format!(" ({})", hidden.name)));
         let node = self.hidden.iter().find(|hidden| !ended(hidden)).or(self.hidden.first());
         let node = node.map_or_else(|| "the model".to_owned(), |hidden| hidden.label.clone());
-        let (limit, how) = match self.limits {
-            Limits { limit_bytes: Some(limit), .. } => {
-                (format!(", the limit is {}", size::show(limit)), Remedy::RaiseMemoryLimit { least: None })
-            }
-            Limits { free_bytes: Some(free), .. } => {
-                (format!(", {} of memory is free", size::show(free)), "use a machine with more memory".into())
-            }
-            _ => (String::new(), "use a machine with more memory".into()),
+        let bound = Bound::least(self.limits.limit_bytes, self.limits.free_bytes);
+        let how = match bound {
+            Some(Bound::Limit(_)) => Remedy::RaiseMemoryLimit { least: None },
+            Some(Bound::Free(_)) | None => "use a machine with more memory".into(),
         };
-        let error = Error::new(ErrorKind::Memory, format!("{node}: {error}{limit}"));
+        let error = error.to_string();
+        let error = bound.map_or_else(|| error.clone(), |bound| bound.after(&error));
+        let error = Error::new(ErrorKind::Memory, format!("{node}: {error}"));
         match self.hidden.is_empty() {
             true => error.with_hint(how),
             false => error.with_hint("its size depends on the values of the inputs: give it others").or_hint(how),

@@ -155,9 +155,16 @@ fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
     };
     shelf.change(&made, more);
     assert_eq!(reason(&shelf.config), "it uses 2 threads, 1 are allowed");
-    shelf.change(&made, |report| report.peak_bytes = Some(3 << 30));
+    let peak = |program_bytes: Option<u64>| {
+        shelf.change(&made, |report| (report.peak_bytes, report.program_bytes) = (Some(3 << 30), program_bytes));
+    };
     let limited = config(&[("threads", "1"), ("memory_limit", "1GiB")]);
-    assert_eq!(reason(&limited), "it takes 3GiB, the limit is 1GiB");
+    peak(None);
+    assert_eq!(reason(&limited), "it needs 3GiB; the memory limit is 1GiB");
+    peak(Some(1 << 30));
+    assert_eq!(reason(&limited), "it needs 2GiB; the memory limit is 1GiB");
+    peak(Some(2 << 30));
+    assert!(shelf.choose(&limited, &fp32).0.cached.is_some(), "the limit does not count the program itself");
     let parts = made.entry.manifest.parts.clone();
     let now = key::machine(&shelf.config).unwrap();
     let other = parts.clone().with("cpu", "another");
