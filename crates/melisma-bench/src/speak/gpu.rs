@@ -94,7 +94,8 @@ fn steps(context: &Context, model: &Arc<Model>, codec: &snac::Model, (n, rate): 
     for step in 0..N_STEPS + 5 {
         let start = Instant::now();
         let inputs = sequences.iter().zip(&past);
-        let inputs = inputs.map(|(sequence, past)| Input { sequence, tokens: &past[past.len() - 1..], wanted: &wanted });
+        let inputs =
+            inputs.map(|(sequence, past)| Input { sequence, tokens: &past[past.len() - 1..], wanted: &wanted });
         batch.step(&inputs.collect::<Vec<_>>())?;
         let choices = (0..n).map(|text| {
             let key = Key { seed: text as u64, position: step as u64, ..Key::default() };

@@ -16,15 +16,8 @@ use crate::folder::Folder;
 
 /// Tokens of a vocabulary as that of Orpheus, without those of speech.
 pub(super) const WORDS: usize = 128_000;
-pub(super) const ORPHEUS: Shape = Shape {
-    n_layers: 28,
-    n_channels: 3072,
-    n_inner: 8192,
-    n_heads: 24,
-    n_key_heads: 8,
-    n_words: WORDS,
-    ..SMALL
-};
+pub(super) const ORPHEUS: Shape =
+    Shape { n_layers: 28, n_channels: 3072, n_inner: 8192, n_heads: 24, n_key_heads: 8, n_words: WORDS, ..SMALL };
 const SIZES: [(&str, Shape); 3] = [
     ("15M", SMALL),
     (
