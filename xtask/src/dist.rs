@@ -69,14 +69,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => println!("note: no man pages and completions, because no program for this machine was built"),
     }
     let extra: Vec<_> = [&*licences, &man, &completions].into_iter().filter(|path| path.exists()).collect();
+    let mut wheels = Vec::new();
     for (target, program) in &programs {
         archive::write(&folder, *target, program, &extra, &release)?;
-        wheel::build(&tools, *target, &folder.join("wheels"))?;
+        wheels.push((*target, wheel::build(&tools, *target, &folder)?));
     }
     container::write(&folder.join("container"), &programs)?;
     sum(&folder)?;
-    for (target, program) in programs.iter().filter(|_| arguments.is_tried) {
-        trial::run_on_debian(*target, program, &release.commit)?;
+    if arguments.is_tried {
+        for (target, program) in &programs {
+            trial::run_on_debian(*target, program, &release.commit)?;
+        }
+        for (_, wheel) in wheels.iter().filter(|(target, _)| target.is_host()) {
+            trial::import(wheel, &release)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

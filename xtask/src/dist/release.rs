@@ -2,7 +2,7 @@
 
 use crate::process::output;
 use crate::tree;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 pub struct Release {
@@ -19,9 +19,11 @@ impl Release {
         if !git(&["status", "--porcelain"])?.is_empty() {
             println!("note: the tree has changes without a commit; `--version` names the last commit all the same");
         }
+        let version = env!("CARGO_PKG_VERSION");
+        check_tags(&git(&["tag", "--points-at", "HEAD"])?, version)?;
         let last = |format: &str| git(&["log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", format]);
         Ok(Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version,
             commit: git(&["rev-parse", "--short=12", "HEAD"])?,
             epoch: last("--format=%ct")?,
             time: last("--format=%cd")?,
@@ -34,7 +36,27 @@ impl Release {
     }
 }
 
+/// Refuses the tag of another version.
+fn check_tags(tags: &str, version: &str) -> Result<()> {
+    let mut versions = tags.lines().filter_map(|tag| tag.strip_prefix('v'));
+    match versions.find(|tagged| *tagged != version) {
+        None => Ok(()),
+        Some(tagged) => bail!("the commit has the tag v{tagged}, but Cargo.toml says {version}: see docs/release.md"),
+    }
+}
+
 fn git(arguments: &[&str]) -> Result<String> {
     let text = output(Command::new("git").args(arguments).env("TZ", "UTC").current_dir(tree::root()));
     Ok(text.context("a release is made from a clone with its history, by git")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_of_another_version_is_refused() {
+        assert!(check_tags("", "0.1.0").is_ok() && check_tags("v0.1.0\nnightly", "0.1.0").is_ok());
+        assert!(check_tags("v0.2.0", "0.1.0").unwrap_err().to_string().contains("has the tag v0.2.0"));
+    }
 }

@@ -1,9 +1,10 @@
 //! What was built, tried on the oldest Debian that its mirror still has: packages extracted into a folder, which
-//! becomes the root. There is no compiler and no Rust.
+//! becomes the root. There is no compiler and no Rust. The wheel is tried on this machine's Python.
 
+use super::release::Release;
 use super::target::Target;
 use crate::process::{exists, find, output, run};
-use crate::tree;
+use crate::{tree, venv};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,18 @@ pub fn run_on_debian(target: Target, program: &Path, commit: &str) -> Result<()>
     run(&mut melisma(&["synth", "preset:focus", "-o", "/tmp/in.wav", "--seconds", "2", "--force"]))?;
     run(&mut melisma(&["encode", "/tmp/in.wav", "-o", "/tmp/tokens.json", "--force"]))?;
     run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))
+}
+
+/// Installs the wheel into a venv, and imports it.
+pub fn import(wheel: &Path, release: &Release) -> Result<()> {
+    const SCRIPT: &str = "import melisma; print(melisma.__version__, melisma.__file__)";
+    let python = venv::python_in("dist-try-venv", &["numpy==2.4.6"])?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
+    run(Command::new(&python).args(pip).arg(wheel))?;
+    let said = output(Command::new(&python).args(["-c", SCRIPT]).current_dir(tree::target()))?;
+    println!("{}", said.trim());
+    ensure!(said.split(' ').next() == Some(release.version), "the wheel is not of {}: {said}", release.version);
+    Ok(())
 }
 
 /// Returns a folder with the packages of the oldest Debian that can be had.
