@@ -105,7 +105,7 @@ const STEPS: &[Step] = &[
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests on the oldest and the newest Python, and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
-    always("guide", "the guide: its blocks run, its options and messages exist, its site is whole", guide::check),
+    always("guide", "README and guide: their blocks run, options and messages exist, the site is whole", guide::check),
     always("golden", "golden files against their manifest", golden::check),
     always(
         "hygiene",
@@ -131,6 +131,7 @@ const STEPS: &[Step] = &[
         "a tiny voice, trained by transformers on recordings, speaks as transformers generates",
         speak::check,
     ),
+    extended("guide-long", "the blocks of the guide that need packages of Python and minutes", guide::check_long),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),

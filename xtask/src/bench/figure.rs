@@ -5,6 +5,7 @@
 //! and the command that measures the row again.
 
 mod overview;
+mod plot;
 mod sizing;
 
 use super::ratio::ratio;

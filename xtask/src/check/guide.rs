@@ -1,5 +1,5 @@
-//! The guide, `docs/guide`: its shell and Python blocks run, page by page; its options and messages exist; its site is
-//! whole.
+//! README.md and the guide, `docs/guide`: their shell and Python blocks run, page by page; their lines of Rust are those
+//! of tests; options and messages exist; the site is whole.
 //!
 //! A page's blocks run in their order in one folder that is new, as a reader would run them in a clone. A block below
 //! `<!-- needs: model -->`, or one of the other [`block::NEEDS`], is read and counted, and does not run.
@@ -16,11 +16,13 @@ use anyhow::{Context, Result, bail};
 use block::{Block, Language};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::Mutex;
 
-/// Where the pages are.
+/// Where the pages are, beside [`FRONT`].
 pub const FOLDER: &str = "docs/guide";
+const FRONT: &str = "README.md";
+/// Packages of the blocks that need peers.
+const PEERS: &[&str] = &["numpy==2.4.6", "torch==2.15.0", "websockets==17.4"];
 /// Pages that run at the same time: some of them wait for a server.
 const N_AT_ONCE: usize = 4;
 
@@ -35,20 +37,45 @@ pub fn check() -> Result<Outcome> {
     let pages = pages()?;
     let package = python::assemble()?;
     let python = venv::python(&python::PACKAGES[..1])?;
-    let setup = script::Setup { program: front::program(), python, package };
+    let setup = script::Setup { program: front::program(), python, package, met: &[] };
     let commands = option::Commands::read(&setup.program)?;
     for page in &pages {
         commands.check(page)?;
         message::check(page)?;
+        check_rust(page)?;
     }
     run(&pages, &setup)?;
     let site = site::write()?;
-    Ok(Outcome::Counted(format!("{}; {site}", summary(&pages))))
+    Ok(Outcome::Counted(format!("{}; {site}", summary(&pages, setup.met))))
+}
+
+/// Runs the pages that have blocks for peers, with these packages.
+pub fn check_long() -> Result<Outcome> {
+    let mut pages = pages()?;
+    pages.retain(|page| page.blocks.iter().any(|block| block.need == Some(block::PEERS)));
+    let package = python::assemble()?;
+    let python = venv::python_in("guide-venv", PEERS)?;
+    let setup = script::Setup { program: front::program(), python, package, met: &[block::PEERS] };
+    run(&pages, &setup)?;
+    Ok(Outcome::Counted(summary(&pages, setup.met)))
+}
+
+/// Fails where the lines of a block of Rust are not in a source of the workspace, which its tests run.
+fn check_rust(page: &Page) -> Result<()> {
+    for block in page.blocks.iter().filter(|block| block.language == Language::Rust) {
+        let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        let wanted = lines(&block.text);
+        let mut sources = tree::sources("rs")?.into_iter().filter_map(|path| fs::read_to_string(path).ok());
+        if !sources.any(|source| lines(&source).contains(&wanted)) {
+            bail!("{}:{}: no source has these lines of Rust", page.path, block.line);
+        }
+    }
+    Ok(())
 }
 
 fn pages() -> Result<Vec<Page>> {
     let mut pages = Vec::new();
-    for file in tree::files(&tree::root().join(FOLDER))? {
+    for file in std::iter::once(tree::root().join(FRONT)).chain(tree::files(&tree::root().join(FOLDER))?) {
         if file.extension().is_some_and(|suffix| suffix == "md") {
             let path = tree::shown(&file);
             let text = fs::read_to_string(&file).with_context(|| path.clone())?;
@@ -69,8 +96,7 @@ fn run(pages: &[Page], setup: &script::Setup) -> Result<()> {
         for _ in 0..N_AT_ONCE.min(pages.len()) {
             scope.spawn(|| {
                 while let Some(page) = waiting.lock().ok().and_then(|mut pages| pages.next()) {
-                    let name = Path::new(&page.path).file_stem().unwrap_or_default();
-                    let failure = setup.run(page, &folder.join(name)).err();
+                    let failure = setup.run(page, &folder.join(page.path.replace('/', "-"))).err();
                     println!("{}: {}", page.path, if failure.is_some() { "FAILED" } else { "ok" });
                     if let (Some(failure), Ok(mut failures)) = (failure, failures.lock()) {
                         failures.push(format!("{failure:#}"));
@@ -86,13 +112,14 @@ fn run(pages: &[Page], setup: &script::Setup) -> Result<()> {
     }
 }
 
-fn summary(pages: &[Page]) -> String {
-    let code = || pages.iter().flat_map(|page| &page.blocks).filter(|block| block.language != Language::Text);
+fn summary(pages: &[Page], met: &[&str]) -> String {
+    let code = || pages.iter().flat_map(|page| &page.blocks).filter(|block| block.is_run());
+    let unmet = |block: &Block| block.need.filter(|need| !met.contains(need));
     let mut left_out: BTreeMap<&str, usize> = BTreeMap::new();
-    for need in code().filter_map(|block| block.need) {
+    for need in code().filter_map(unmet) {
         *left_out.entry(need).or_default() += 1;
     }
-    let n_run = code().filter(|block| block.need.is_none()).count();
+    let n_run = code().filter(|block| unmet(block).is_none()).count();
     let mut text = format!("{} pages, {n_run} blocks ran", pages.len());
     for (need, n) in left_out {
         text += &format!(", {n} SKIPPED: needs {need}");

@@ -3,7 +3,7 @@
 
 use super::super::ratio::ratio;
 use super::super::record::{ROOMS, Record, Row};
-use super::{device, grouped, machine, number};
+use super::{device, grouped, machine, number, plot};
 use anyhow::{Context, Result};
 
 pub const PAGE: &str = "docs/benchmarks.md";
@@ -58,10 +58,14 @@ pub fn tables<'a>(records: impl Iterator<Item = (&'a str, &'a str)>) -> Result<S
         }
     }
     all.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut text = losses(&all)?;
+    let of_room = |room: &str| -> Vec<&Measured> {
+        all.iter().filter(|measured| measured.stem().split('-').next() == Some(room)).collect()
+    };
+    let best = |compared: Compared<'_>| compared.peers.first().map(|(_, _, factor)| *factor);
+    let factors = |room| of_room(room).iter().flat_map(|measured| measured.compared()).filter_map(best).collect();
+    let mut text = plot::text(&ROOMS.map(|room| (room, factors(room)))) + "\n" + &losses(&all)?;
     for room in ROOMS {
-        let of_room: Vec<&Measured> =
-            all.iter().filter(|measured| measured.stem().split('-').next() == Some(room)).collect();
+        let of_room = of_room(room);
         let sections = of_room.iter().map(|measured| measured.section()).collect::<Result<String>>()?;
         if !sections.is_empty() {
             text += &format!("\n## {room}\n{sections}");
@@ -228,7 +232,7 @@ mod tests {
             [row("snac/a", "x", 4.0, &[("torch", 5.0)]), row("snac/b", "x", 1.0, &[("numpy", 10.0), ("torch", 0.5)])];
         let text = page(&rows);
         let losses = "|---|---|---|---|---|\n| snac/b | 2 cores | 1.00x | numpy 10.0 | 0.10 |\n| snac/a | 2 cores | 4.00x | torch 5.00 | 0.80 |\n";
-        assert!(text.starts_with("## Where a peer is better\n") && text.contains(losses), "{text}");
+        assert!(text.contains("\n## Where a peer is better\n") && text.contains(losses), "{text}");
         assert!(text.contains("| **numpy 10.0 (0.10)**, torch 0.50 (2.00) |"), "{text}");
     }
 

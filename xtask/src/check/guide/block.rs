@@ -3,12 +3,16 @@
 use anyhow::{Context, Result, bail};
 
 /// What a block may need that not every machine has: `<!-- needs: gpu -->` above it.
-pub const NEEDS: [&str; 4] = ["gpu", "docker", "peers", "model"];
+pub const NEEDS: [&str; 5] = ["gpu", "docker", PEERS, "model", "clone"];
+/// Packages of Python that the checks install only where many tests run.
+pub const PEERS: &str = "peers";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Shell,
     Python,
+    /// Lines of a source that tests run.
+    Rust,
     /// A drawing, or what a program prints.
     Text,
 }
@@ -20,6 +24,13 @@ pub struct Block {
     pub language: Language,
     pub need: Option<&'static str>,
     pub text: String,
+}
+
+impl Block {
+    /// Returns whether it is part of its page's script.
+    pub fn is_run(&self) -> bool {
+        matches!(self.language, Language::Shell | Language::Python)
+    }
 }
 
 /// Returns the blocks of a page in order.
@@ -67,8 +78,9 @@ fn language(name: &str) -> Result<Language> {
     Ok(match name {
         "sh" => Language::Shell,
         "python" => Language::Python,
+        "rust" => Language::Rust,
         "text" => Language::Text,
-        _ => bail!("a block of `{name}`, which nothing runs; sh, python and text are known"),
+        _ => bail!("a block of `{name}`, which nothing runs; sh, python, rust and text are known"),
     })
 }
 
@@ -111,7 +123,9 @@ mod tests {
 
     #[test]
     fn a_need_is_known_and_above_its_block() {
-        assert!(refusal("<!-- needs: moon -->\n```sh\nls\n```\n").contains("with one of gpu, docker, peers, model"));
+        assert!(
+            refusal("<!-- needs: moon -->\n```sh\nls\n```\n").contains("with one of gpu, docker, peers, model, clone")
+        );
         assert!(refusal("<!-- needs: gpu -->\nHello.\n```sh\nls\n```\n").starts_with("line 2: `needs` belongs"));
         assert!(refusal("<!-- needs: gpu -->\n").starts_with("the last `needs`"));
     }

@@ -11,8 +11,8 @@ use std::{env, fs};
 
 /// What a clone has that the commands of the guide name.
 const LINKED: [&str; 5] = ["bench", "crates", "deploy", "docs", "golden"];
-/// Seconds after which a page hangs; all of them take a small part of it.
-const LIMIT: &str = "300";
+/// Seconds after which a page hangs; all of them take a small part of it, but for the benches among the peers.
+const LIMIT: &str = "1500";
 /// The port of `melisma serve`, which may be in use here.
 const PORT: &str = "127.0.0.1:8431";
 const END: &str = "END_OF_THE_BLOCK";
@@ -25,6 +25,8 @@ pub struct Setup {
     pub python: PathBuf,
     /// The folder with the Python package.
     pub package: PathBuf,
+    /// Needs that this machine meets.
+    pub met: &'static [&'static str],
 }
 
 impl Setup {
@@ -35,7 +37,7 @@ impl Setup {
             std::os::unix::fs::symlink(tree::root().join(name), folder.join(name)).context(name)?;
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let text = script(page).replace(PORT, &format!("127.0.0.1:{port}"));
+        let text = script(page, self.met).replace(PORT, &format!("127.0.0.1:{port}"));
         let (file, log) = (folder.join(".script"), folder.join(".log"));
         fs::write(&file, text).with_context(|| tree::shown(&file))?;
         let output = fs::File::create(&log).with_context(|| tree::shown(&log))?;
@@ -70,18 +72,18 @@ impl Setup {
     }
 }
 
-/// Returns a page's blocks as a script. Those that do not run are parsed.
-fn script(page: &Page) -> String {
+/// Returns a page's blocks as a script. Those whose need is not `met` are parsed.
+fn script(page: &Page, met: &[&str]) -> String {
     let mut text = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
-    for block in page.blocks.iter().filter(|block| block.language != Language::Text) {
-        text += &format!("echo '== {}:{}'\n{}", page.path, block.line, part(block));
+    for block in page.blocks.iter().filter(|block| block.is_run()) {
+        text += &format!("echo '== {}:{}'\n{}", page.path, block.line, part(block, met));
     }
     text
 }
 
-fn part(block: &Block) -> String {
+fn part(block: &Block, met: &[&str]) -> String {
     let given = |program: &str| format!("{program} <<'{END}'\n{}{END}\n", block.text);
-    match (block.language, block.need) {
+    match (block.language, block.need.filter(|need| !met.contains(need))) {
         (Language::Shell, None) => block.text.clone(),
         (Language::Shell, Some(_)) => given("bash -n"),
         (_, None) => given("python3 -"),
@@ -98,16 +100,18 @@ mod tests {
     fn blocks_run_in_order_and_those_with_a_need_are_parsed() {
         let text = "```sh\nls\n```\n<!-- needs: gpu -->\n```sh\nrm -r a\n```\n```text\n-\n```\n```python\na = 1\n```\n";
         let page = Page { path: "a.md".into(), text: text.into(), blocks: blocks(text).unwrap() };
-        let script = script(&page);
+        let lines_of = |met| script(&page, met);
+        let script = lines_of(&[]);
         let lines: Vec<&str> = script.lines().skip(2).collect();
         let expected = ["echo '== a.md:1'", "ls", "echo '== a.md:5'", "bash -n <<'END_OF_THE_BLOCK'", "rm -r a", END];
         assert_eq!(lines[..6], expected);
         assert_eq!(lines[6..], ["echo '== a.md:11'", "python3 - <<'END_OF_THE_BLOCK'", "a = 1", END]);
+        assert!(lines_of(&["gpu"]).contains("echo '== a.md:5'\nrm -r a\n"));
     }
 
     #[test]
     fn a_block_that_fails_is_named() {
-        let setup = Setup { program: "a/melisma".into(), python: "b/python".into(), package: "c".into() };
+        let setup = Setup { program: "a/melisma".into(), python: "b/python".into(), package: "c".into(), met: &[] };
         let folder = tree::target().join("check/guide-test");
         let page = |text: &str| Page { path: "a.md".into(), text: text.into(), blocks: blocks(text).unwrap() };
         tree::remove(&folder).unwrap();
