@@ -187,9 +187,11 @@ Examples:
 The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once.
 SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and --port.
 docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
---queue and --streams are the keys serve.queue and serve.streams of melisma.yaml, MELISMA_SERVE_QUEUE and MELISMA_SERVE_STREAMS.
+--queue, --speakers and --streams are the keys serve.queue, serve.speakers and serve.streams of melisma.yaml, \
+MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS.
 
 Examples:
+  melisma serve --model snac_24khz/ --voice-model orpheus/
   melisma serve --model snac_24khz/ --upstream http://127.0.0.1:8000
   melisma serve --host 0.0.0.0 --api-key-file key.txt --allow-host audio.example.com")]
     Serve(ServeArgs),

@@ -4,16 +4,19 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use melisma::config::{Layers, Sources};
+use melisma::config::{Layers, Policy, Sources};
 use melisma::format::read_text;
+use melisma::llama;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::{passed_listener, raise_file_limit};
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
+use melisma::speak::Opening;
 use melisma::text::count;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
 use melisma_server::metrics::Metrics;
+use melisma_server::speakers::{self, Speakers, VoiceModel};
 use melisma_server::upstream::{self, Upstream};
 use melisma_server::{Decoder, Guard, Keyring, Level, Limits, Listen, Log, Server, Settings, Stopper, encoder, key};
 use serde_json::json;
@@ -41,6 +44,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let listeners = args.max_streams.map_or(defaults.listeners, |n| defaults.listeners.min(n as usize));
     let limits = Limits { listeners, queue: session.serve.queue.value.0, ..defaults };
     let upstream = upstream(session, args)?;
+    let voice_models = voice_models(args).map_err(|error| error.at("--voice-model"))?;
     let (listen, build, stopper) = (listen(args)?, build::info(), Stopper::default());
     let reloader = Arc::new(OnceLock::<Reloader>::new());
     take_signals(&stopper, &reloader, &log);
@@ -66,7 +70,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
         sources: session.sources.clone(),
         log: log.clone(),
     });
-    server.run(|metrics| load(session, args, metrics, &log))?;
+    server.run(|metrics| load(session, (args, &voice_models), metrics, &log))?;
     let device = session.context()?.device().to_string();
     session.print(device, String::new, json!({ "address": url }))
 }
@@ -87,7 +91,12 @@ fn take_signals(stopper: &Stopper, reloader: &Arc<OnceLock<Reloader>>, log: &Log
     });
 }
 
-fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) -> Result<Decoder> {
+fn load(
+    session: &Session,
+    (args, voice_models): (&ServeArgs, &[VoiceModel]),
+    metrics: &Arc<Metrics>,
+    log: &Log,
+) -> Result<Decoder> {
     let context = session.context()?;
     let model = args.model.as_deref().unwrap_or(BUILTIN);
     let streams = session.serve.streams.value;
@@ -107,8 +116,27 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>, log: &Log) 
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = context.budget();
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
+    let speakers = speakers(session, voice_models, &codec, log)?;
     systemd::tell("READY=1");
-    Ok(Decoder { model: codec.model, batcher, encoder, device: context.device().clone() })
+    Ok(Decoder { model: codec.model, batcher, encoder, speakers, device: context.device().clone() })
+}
+
+/// Opens the voice models, which speak the frames of `codec`.
+fn speakers(session: &Session, models: &[VoiceModel], codec: &Codec, log: &Log) -> Result<Vec<Speakers>> {
+    if models.is_empty() {
+        return Ok(Vec::new());
+    }
+    let context = session.context()?;
+    let weights = models.iter().fold(Needed::default(), |all, model| {
+        let one = llama::Model::needed(&model.folder, context.device());
+        Needed { host: all.host.saturating_add(one.host), device: all.device.saturating_add(one.device) }
+    });
+    session.require(context.device(), "serving these voice models", weights)?;
+    let rounding = Policy::new(&session.config).rounding().map_err(|error| error.at("serve"))?;
+    let opening = Opening::default().with_rounding(rounding).with_config(session.speak.clone());
+    let sizing = session.serve.speakers.value;
+    let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, log: log.clone() };
+    speakers::open_all(models, loading)
 }
 
 /// Returns the memory of the model, of the decoder for `max_streams` streams, and of the encoder.
@@ -171,6 +199,12 @@ fn address(args: &ServeArgs) -> Result<SocketAddr> {
     let wrong = || Error::invalid(format!("--host {}: unknown address", args.host)).with_hint("use an IP address");
     let mut found = (args.host.as_str(), args.port).to_socket_addrs().map_err(|_| wrong())?;
     found.next().ok_or_else(wrong)
+}
+
+/// Returns the voice models that run here.
+fn voice_models(args: &ServeArgs) -> Result<Vec<VoiceModel>> {
+    let models = args.voice_model.iter().map(|text| VoiceModel::parse(text)).collect::<Result<Vec<_>>>()?;
+    VoiceModel::check_names(&models).map(|()| models)
 }
 
 /// Returns the language model behind speech. Its codes belong to one codec, so the codec has to be named.

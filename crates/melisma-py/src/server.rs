@@ -7,19 +7,21 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use melisma::config::{Layers, Origin, Raw, Section};
+use melisma::config::{Layers, Origin, Policy, Raw, Section};
 use melisma::lock::Mutex;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::snac::EngineOptions;
+use melisma::speak::Opening;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
 use melisma_server::metrics::Metrics;
+use melisma_server::speakers::{self, VoiceModel};
 use melisma_server::upstream::{self, Upstream};
 use melisma_server::{
     BuildInfo, Decoder, Guard, Keyring, Limits, Listen, Log, Server, Settings, Stopper, Streams, encoder, key,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::raise;
 use crate::exec_context::ExecOptions;
@@ -127,6 +129,10 @@ impl PyServer {
 ///     port: Its port; 0 takes any free one.
 ///     model: A codec model, as `melisma.snac.Decoder` takes it.
 ///     upstream: The URL of a language model's server, for speech.
+///     voice_model: The folder of a language model that speaks here, for speech without an upstream, as
+///         `melisma.speak.Speaker` takes it; or a dictionary of such folders by the name that clients give them, the first
+///         one being the default.
+///     speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
 ///     api_key: The key that clients must send.
 ///     api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
 ///     log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to
@@ -142,8 +148,8 @@ impl PyServer {
 ///     The server, for `with`.
 #[pyfunction]
 #[pyo3(signature = (
-    *, port=0, model=None, upstream=None, api_key=None, api_key_file=None, log=None, log_level=None, streams=None,
-    max_streams=None, queue=None
+    *, port=0, model=None, upstream=None, voice_model=None, speakers=None, api_key=None, api_key_file=None, log=None,
+    log_level=None, streams=None, max_streams=None, queue=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "Python names its arguments")]
 pub fn serve(
@@ -151,6 +157,8 @@ pub fn serve(
     port: u16,
     model: Option<String>,
     upstream: Option<String>,
+    voice_model: Option<VoiceModels>,
+    speakers: Option<i64>,
     api_key: Option<String>,
     api_key_file: Option<PathBuf>,
     log: Option<Py<PyAny>>,
@@ -170,7 +178,9 @@ pub fn serve(
     if upstream.is_some() {
         codec.warn_of_builtin(py, FOREIGN, 1)?;
     }
+    let voice_models = voice_model.map_or(Ok(Vec::new()), VoiceModels::read)?;
     let given = [
+        ("serve.speakers", "speakers", speakers.map(|n| n.to_string())),
         ("serve.streams", "streams", streams.map(|n| n.to_string())),
         ("serve.queue", "queue", queue.map(|seconds| format!("{seconds}s"))),
     ];
@@ -202,7 +212,7 @@ pub fn serve(
     let server = py.detach(|| Server::bind(settings)).map_err(raise)?;
     let (url, is_ready) = (format!("http://{}", server.address()), server.readiness());
     let upstream = server.upstream().zip(upstream);
-    let run = move || server.run(|metrics| load(codec, max_streams, metrics, log));
+    let run = move || server.run(|metrics| load(codec, (max_streams, &voice_models), metrics, log));
     let thread = std::thread::Builder::new().name("melisma-serve".to_owned()).spawn(run);
     let thread = thread.map_err(|error| raise(Error::io("the server's thread", error)))?;
     let thread = Mutex::new(Some(thread));
@@ -255,7 +265,37 @@ pub fn build_info() -> BuildInfo {
     BuildInfo::new(option_env!("MELISMA_COMMIT"))
 }
 
-fn load(codec: Codec, most: Option<usize>, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> {
+/// One voice model, or several by their names.
+#[derive(FromPyObject)]
+pub enum VoiceModels<'py> {
+    One(PathBuf),
+    Named(Bound<'py, PyDict>),
+}
+
+impl VoiceModels<'_> {
+    fn read(self) -> PyResult<Vec<VoiceModel>> {
+        let named = |error: Error| raise(error.at("voice_model"));
+        let models = match self {
+            Self::One(folder) => vec![VoiceModel::new(None, &folder).map_err(named)?],
+            Self::Named(models) => {
+                let one = |(name, folder): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+                    let (name, folder) = (name.extract::<String>()?, folder.extract::<PathBuf>()?);
+                    VoiceModel::new(Some(&name), &folder).map_err(named)
+                };
+                models.iter().map(one).collect::<PyResult<_>>()?
+            }
+        };
+        VoiceModel::check_names(&models).map_err(named)?;
+        Ok(models)
+    }
+}
+
+fn load(
+    codec: Codec,
+    (most, voice_models): (Option<usize>, &[VoiceModel]),
+    metrics: &Arc<Metrics>,
+    log: Log,
+) -> Result<Decoder> {
     let Codec { model, exec } = codec;
     let (device, streams) = (exec.context.device(), exec.serve.streams.value);
     let max_streams = streams.slots(device, most);
@@ -267,10 +307,15 @@ fn load(codec: Codec, most: Option<usize>, metrics: &Arc<Metrics>, log: Log) -> 
         options: EngineOptions::new(max_streams),
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
-        log,
+        log: log.clone(),
     };
     let batcher = Batcher::start(&model, setup)?;
     let budget = exec.context.budget();
     let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
-    Ok(Decoder { model, batcher, encoder, device: exec.context.device().clone() })
+    let opening =
+        Opening::default().with_rounding(Policy::new(&exec.config).rounding()?).with_config(exec.speak.clone());
+    let (context, sizing) = (&exec.context, exec.serve.speakers.value);
+    let speakers =
+        speakers::open_all(voice_models, speakers::Loading { context, codec: &model, opening, sizing, log })?;
+    Ok(Decoder { model, batcher, encoder, speakers, device: exec.context.device().clone() })
 }

@@ -17,6 +17,7 @@ import numpy
 
 import melisma
 import test_tensor  # It clears the environment.
+import voice
 from melisma import Config, MemoryTracker, TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations
 from melisma.optimize import Session, optimize
 from test_onnx import GOLDEN
@@ -208,6 +209,10 @@ class Servers(unittest.TestCase):
         for wrong, said in [
             ({"queue": 31}, "queue: expected a time of 0s to 30s"),
             ({"streams": 0}, "streams: expected auto or 1"),
+            ({"speakers": 0}, "speakers: expected auto or 1 to 4096"),
+            ({"voice_model": {"two words": "x"}}, "voice_model: the voice model in x has no name"),
+            ({"voice_model": {"upstream": "x"}}, "voice_model: the name upstream is that of an upstream"),
+            ({"voice_model": "absent", "streams": 1}, "absent"),
             ({"max_streams": 0}, "max_streams: expected 1 to 65536, got 0"),
             ({"max_streams": 65_537}, "max_streams: expected 1 to 65536"),
         ]:
@@ -215,6 +220,31 @@ class Servers(unittest.TestCase):
                 melisma.serve(**wrong)
         with self.assertRaisesRegex(ValueError, "upstream without model"):
             melisma.serve(upstream="http://127.0.0.1:1")
+
+    def test_a_voice_model_speaks_here(self):
+        with tempfile.TemporaryDirectory() as folder:
+            voice.write(folder, end=8)
+            speaker = melisma.speak.Speaker(folder, device="cpu")
+            expected = speaker.speak("Good morning.", voice="bob", seed=7).samples
+            models = {"ann": folder, "other": pathlib.Path(folder)}
+            with melisma.serve(streams=2, voice_model=models, speakers=2, log=lambda line: None) as server:
+                with urllib.request.urlopen(server.url + "/v1/models", timeout=120) as answer:
+                    names = [model["id"] for model in json.load(answer)["data"]]
+                fields = {"input": "Good morning.", "voice": "bob", "seed": 7, "response_format": "pcm"}
+                for model in [None, "ann", "other"]:
+                    body = json.dumps(fields | {"model": model}).encode()
+                    request = urllib.request.Request(
+                        server.url + "/v1/audio/speech", body, {"content-type": "application/json"}
+                    )
+                    with urllib.request.urlopen(request, timeout=120) as answer:
+                        pcm = numpy.frombuffer(answer.read(), "<i2")
+                    numpy.testing.assert_allclose(pcm / 32768, expected, atol=1 / 32768)
+            self.assertEqual(names[:2], ["ann", "other"])
+            with melisma.serve(streams=1, voice_model=folder, speakers=1, log=lambda line: None) as server:
+                with urllib.request.urlopen(server.url + "/v1/models", timeout=120) as answer:
+                    self.assertEqual(json.load(answer)["data"][0]["id"], os.path.basename(folder))
+            with self.assertRaisesRegex(ValueError, "the voice model was trained with"):
+                melisma.serve(streams=1, voice_model=voice.write(folder, codec="0" * 64))
 
     def test_a_file_of_keys_is_read_again_and_the_log_has_their_names(self):
         def status(key):

@@ -24,6 +24,7 @@ use crate::http::timeouts::ConnectionTimeouts;
 use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::speakers::Speakers;
 use crate::stopper::Stopper;
 use crate::token_report::TokenReports;
 use crate::upstream::Upstream;
@@ -129,6 +130,8 @@ pub struct Decoder {
     pub batcher: Batcher,
     /// The engine that all clips share.
     pub encoder: Encoder,
+    /// The voice models, the default one first.
+    pub speakers: Vec<Speakers>,
     /// Its device.
     pub device: Device,
 }

@@ -79,10 +79,35 @@ impl Field for Streams {
     }
 }
 
+/// A number of speakers of a voice model, or the number that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Speakers(pub Option<usize>);
+
+impl Speakers {
+    /// The most that a voice model can be given.
+    pub const MAX: usize = 4096;
+}
+
+impl Field for Speakers {
+    fn parse(raw: &Raw) -> Result<Self> {
+        let number = Streams::parse(raw).ok().filter(|number| number.0.is_none_or(|number| number <= Self::MAX));
+        number.map(|number| Self(number.0)).ok_or_else(|| raw.wrong("auto or 1 to 4096"))
+    }
+
+    fn show(&self) -> String {
+        Streams(self.0).show()
+    }
+
+    fn json(&self) -> Value {
+        Streams(self.0).json()
+    }
+}
+
 melisma::section! {
     /// How many streams a server takes, and how long further ones wait.
     Config {}
     "serve.queue" queue: Wait = Wait(DEFAULT_QUEUE), "The longest wait for a free stream; 0s refuses at once.";
+    "serve.speakers" speakers: Speakers = Speakers(None), "Texts that a voice model speaks at a time; auto measures how many.";
     "serve.streams" streams: Streams = Streams(None), "Streams at a time; auto measures how many the device keeps up with.";
 }
 
@@ -113,5 +138,13 @@ mod tests {
         for raw in [word("0"), word("65537"), word("many"), Raw::Integer(-1), Raw::Bool(true)] {
             assert!(Streams::parse(&raw).is_err(), "{raw:?}");
         }
+    }
+
+    #[test]
+    fn speakers_are_a_smaller_number_or_auto() {
+        assert_eq!(Speakers::parse(&word("auto")).unwrap(), Speakers(None));
+        assert_eq!(Speakers::parse(&word("4096")).unwrap().show(), "4096");
+        let error = Speakers::parse(&word("4097")).unwrap_err().to_string();
+        assert_eq!(error, "expected auto or 1 to 4096, found the text `4097`");
     }
 }

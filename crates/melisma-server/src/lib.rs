@@ -26,6 +26,7 @@ pub mod queue;
 mod record;
 mod route;
 mod server;
+pub mod speakers;
 mod speech;
 mod stopper;
 mod time;
@@ -35,7 +36,7 @@ pub mod websocket;
 
 pub use app::{Decoder, Limits, Listen, Settings};
 pub use build_info::BuildInfo;
-pub use config::{Config, Streams};
+pub use config::{Config, Speakers, Streams};
 pub use http::guard::Guard;
 pub use http::timeouts::ConnectionTimeouts;
 pub use keyring::Keyring;

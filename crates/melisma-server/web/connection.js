@@ -57,7 +57,8 @@ export function request(path, options = {}) {
 
 /** Faults of the set-up before or behind the server, which time does not mend. */
 const LASTING = [
-  "no_voice", "transfer_encoding", "upstream_tls", "upstream_redirect", "upstream_garbage", "upstream_no_audio",
+  "no_voice", "voice_failed", "transfer_encoding", "upstream_tls", "upstream_redirect", "upstream_garbage",
+  "upstream_no_audio",
 ];
 
 /** Whether a request that failed so may succeed later. @param {{ code?: string, type?: string }} error */

@@ -99,6 +99,9 @@ export class WatchView {
     show(find("device"), `On ${device}, with room for ${count(report.capacity_streams, "stream")} of tokens${music}.`);
     this.takePlaces("decode", "places for tokens", places.decode);
     this.takePlaces("synth", "places for music", places.synth);
+    for (const { model, in_use, capacity } of report.speakers ?? []) {
+      this.takePlaces(`speakers-${model}`, `speakers of ${model}`, { in_use, limit: capacity.speakers });
+    }
     this.takeDecode(stages.decode, report.frame_seconds);
     if (queue) {
       this.takeQueue(queue);

@@ -21,6 +21,14 @@ pub struct ServeArgs {
     /// [default: builtin:mini24]
     #[arg(long, value_name = "MODEL", env = "MELISMA_MODEL", hide_env = true)]
     pub model: Option<String>,
+    /// Language model that speaks here, for /v1/audio/speech: a directory as of speak, and the name that clients give it
+    /// [default: the directory's]; repeatable, the first is the default
+    #[arg(long, value_name = "[NAME=]DIR", env = "MELISMA_VOICE_MODEL", hide_env = true, value_delimiter = ',')]
+    pub voice_model: Vec<String>,
+    /// Texts that each voice model speaks at a time, not measured [default: as many as are heard without a gap and have
+    /// memory]; 1 to 4096, or auto
+    #[arg(long, value_name = "N")]
+    pub speakers: Option<String>,
     /// Language model that speaks in tokens, as in http://127.0.0.1:8000, for /v1/audio/speech; needs --model
     #[arg(long, value_name = "URL", env = "MELISMA_UPSTREAM", hide_env = true)]
     pub upstream: Option<String>,
@@ -53,7 +61,11 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Returns the arguments that are settings: key, flag and text.
     pub fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
-        let texts = [("serve.queue", "--queue", &self.queue), ("serve.streams", "--streams", &self.streams)];
+        let texts = [
+            ("serve.queue", "--queue", &self.queue),
+            ("serve.speakers", "--speakers", &self.speakers),
+            ("serve.streams", "--streams", &self.streams),
+        ];
         texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)))
     }
 }

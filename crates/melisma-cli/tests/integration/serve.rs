@@ -153,6 +153,53 @@ fn speech_is_what_decode_makes_of_the_upstreams_tokens() {
 }
 
 #[test]
+fn a_voice_model_says_what_speak_says() {
+    let sandbox = crate::speak::stocked();
+    let model = golden_file("snac/tiny24");
+    let text = "Good morning. It is 12 o'clock!";
+    for (output, voice, seed) in [("a.wav", "ann", "0"), ("b.wav", "bob", "7")] {
+        crate::speak::done(&sandbox, &[text, "-o", output, "--voice", voice, "--seed", seed, "--device", "cpu"]);
+    }
+    let args = ["serve", "--port", "0", "--max-streams", "4", "--device", "cpu", "--model", &model];
+    let more = ["--voice-model", "mine=voice", "--voice-model", "voice", "--speakers", "2"];
+    let served = Served::start(sandbox.command(&[&args[..], &more].concat()));
+    let say = |more: &str| {
+        let asked = format!(r#"{{"input": "{text}", "response_format": "wav"{more}}}"#);
+        body(&served.ask("POST", "/v1/audio/speech", "content-type: application/json\r\n", asked.as_bytes()))
+    };
+    let expected = ["a.wav", "b.wav"].map(|name| std::fs::read(sandbox.path(name)).unwrap());
+    assert!(say("")[44..] == expected[0][44..]);
+    for model in ["mine", "voice", "tts-1"] {
+        assert!(
+            say(&format!(r#", "voice": "bob", "seed": 7, "model": "{model}""#))[44..] == expected[1][44..],
+            "{model}"
+        );
+    }
+    let models = String::from_utf8(served.ask("GET", "/v1/models", "", b"")).unwrap();
+    assert!(models.contains(r#""id":"mine""#) && models.contains(r#""id":"voice""#), "{models}");
+    served.signal();
+    let said = served.rest();
+    assert!(said.contains("voice model mine: 2 speakers, as set; "), "{said}");
+}
+
+#[test]
+fn a_voice_model_that_cannot_be_served_is_an_error() {
+    let sandbox = crate::speak::stocked();
+    let model = golden_file("snac/tiny24");
+    let refused = |args: &[&str], said: &str| {
+        let ran = sandbox.run(&[&["serve", "--port", "0", "--device", "cpu", "--max-streams", "1"], args].concat());
+        assert!((2..=4).contains(&ran.code), "{}: {}", ran.code, ran.stderr);
+        assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    };
+    refused(&["--voice-model", "voice"], "the voice model was trained with");
+    refused(&["--model", &model, "--voice-model", "absent"], "absent");
+    refused(&["--voice-model", "two words=voice"], "--voice-model: the voice model in voice has no name");
+    refused(&["--voice-model", "voice", "--voice-model", "a/voice"], "two voice models have the name voice");
+    refused(&["--voice-model", "upstream=voice"], "the name upstream is that of an upstream");
+    refused(&["--speakers", "0"], "expected auto or 1 to 4096");
+}
+
+#[test]
 fn the_upstreams_key_comes_from_the_environment_too() {
     let sandbox = Sandbox::new();
     let upstream = StandIn::start(|_| Script::of(tokens(12))).unwrap();

@@ -853,6 +853,8 @@ def serve(
     port: int = 0,
     model: str | None = None,
     upstream: str | None = None,
+    voice_model: StrPath | dict[str, StrPath] | None = None,
+    speakers: int | None = None,
     api_key: str | None = None,
     api_key_file: StrPath | None = None,
     log: Callable[[str], object] | None = None,
@@ -867,6 +869,10 @@ def serve(
         port: Its port; 0 takes any free one.
         model: A codec model, as `melisma.snac.Decoder` takes it.
         upstream: The URL of a language model's server, for speech.
+        voice_model: The folder of a language model that speaks here, for speech without an upstream, as
+            `melisma.speak.Speaker` takes it; or a dictionary of such folders by the name that clients give them, the first
+            one being the default.
+        speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
         api_key: The key that clients must send.
         api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
         log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to

@@ -34,6 +34,7 @@ use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::queue::{Slot, SlotQueue};
 use capacity::Rounds;
+pub(crate) use capacity::largest;
 pub use capacity::{Cache as CapacityCache, Capacity, CapacityReport, Measurement, Source, period};
 pub use engine::StepEngine;
 use idle::Idle;

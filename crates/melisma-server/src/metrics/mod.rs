@@ -2,6 +2,7 @@
 
 mod histogram;
 mod queue;
+pub(crate) mod speaker;
 mod stages;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::http::failure::Failure;
 use histogram::{ANSWERS, Histogram, SECONDS, STREAMS};
 pub use queue::{QueueMetrics, QueueWait};
+pub use speaker::SpeakerMetrics;
 pub use stages::Stages;
 
 /// A part of the way from a client's data to the answer.

@@ -19,7 +19,7 @@ use crate::http::query::Query;
 use crate::http::race::{First, race};
 use crate::log::Level;
 use crate::metrics::Stage;
-use crate::queue::{Entry, Slot};
+use crate::queue::{Entry, Slot, SlotQueue};
 use crate::token_report::TokenReport;
 
 /// What the built-in codec says about tokens that do not name their model.
@@ -57,6 +57,11 @@ impl Choice {
         Self { noise: Noise::default(), chunk: 1, tokens: Format::Orpheus }
     }
 
+    /// Returns the options of a stream of frames from a voice model of this server.
+    pub(super) fn frames() -> Self {
+        Self { tokens: Format::Codes, ..Self::speech() }
+    }
+
     /// Decodes no frame before the last one has arrived, so that the length is known.
     pub(super) fn gather(&mut self) {
         self.chunk = usize::MAX;
@@ -64,8 +69,9 @@ impl Choice {
 
     /// Returns why a stream would be refused now.
     pub(super) fn refusal(app: &App) -> Option<Failure> {
-        let refusal = |decoder: &Decoder| decoder.batcher.slots().refusal(app.limits.queue);
-        ready(app).map_or_else(Some, |decoder| refusal(decoder).map(|wait| too_long(app, decoder, wait)))
+        let refusal =
+            |places: Places<'_>| places.slots.refusal(app.limits.queue).map(|wait| places.too_long(app, wait));
+        ready(app).map_or_else(Some, |decoder| refusal(Places::of(decoder)))
     }
 
     /// Opens a stream; waits for one to become free, as long as the queue allows.
@@ -76,8 +82,9 @@ impl Choice {
         let decoder = ready(app)?;
         let config = decoder.model.config();
         let reader = Reader::new(self.tokens, config)?;
-        let slot = slot(app, decoder).await?;
-        let (input, output) = decoder.batcher.open_in(slot, self.noise).ok_or_else(|| full(decoder, ""))?;
+        let places = Places::of(decoder);
+        let slot = places.slot(app).await?;
+        let (input, output) = decoder.batcher.open_in(slot, self.noise).ok_or_else(|| places.full(""))?;
         let period = batcher::period(config);
         let intake = Intake {
             app: Arc::clone(app),
@@ -89,6 +96,7 @@ impl Choice {
             max_frames: (app.limits.audio.as_secs_f64() / period.as_secs_f64()) as u64,
             n_listed: 0,
             n_frameless: 0,
+            n_frames: 0,
         };
         Ok((intake, output, Layout::new(config.sampling_rate, 1)))
     }
@@ -99,56 +107,74 @@ fn ready(app: &App) -> Result<&Decoder, Failure> {
     app.decoder()
 }
 
-/// Returns a slot of the decoder, at once or after a wait in the queue.
-async fn slot(app: &App, decoder: &Decoder) -> Result<Slot, Failure> {
-    let (longest, queue) = (app.limits.queue, &app.metrics.queue);
-    let mut waiting = match decoder.batcher.slots().enter(longest) {
-        Entry::Slot(slot) => return Ok(slot),
-        Entry::Refused { wait } => {
-            queue.gave_up("refused");
-            return Err(too_long(app, decoder, wait));
-        }
-        Entry::Waiting(waiting) => waiting,
-    };
-    // A client that leaves ends this future where it waits.
-    let mut wait = queue.wait();
-    let mut stop = app.stop.clone();
-    let drained = async { drop(stop.wait_for(|stop| *stop).await) };
-    let first = race(waiting.slot(), race(sleep(longest), drained)).await;
-    let failure = match first {
-        First::A(Some(slot)) => {
-            wait.reason = None;
-            return Ok(slot);
-        }
-        First::A(None) | First::B(First::A(())) => {
-            waiting.give_up();
-            wait.reason = Some("timeout");
-            full(decoder, &format!("; none became free within {} s", longest.as_secs_f64()))
-        }
-        First::B(First::B(())) => {
-            wait.reason = Some("draining");
-            draining()
-        }
-    };
-    Err(failure)
+/// Places of which each client needs one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places<'a> {
+    /// Who has which, and who waits.
+    pub(super) slots: &'a SlotQueue,
+    /// What they are called.
+    pub(super) name: &'static str,
 }
 
-/// Returns the refusal of a request that would have to wait too long.
-fn too_long(app: &App, decoder: &Decoder, wait: Duration) -> Failure {
-    let longest = app.limits.queue;
-    match longest.is_zero() {
-        true => full(decoder, ""),
-        false => {
-            let (wait_s, longest_s) = (wait.as_secs_f64(), longest.as_secs_f64());
-            let more = format!("; the wait for one is about {wait_s:.1} s, the limit {longest_s} s");
-            full(decoder, &more).retry_after(wait - longest)
+impl<'a> Places<'a> {
+    fn of(decoder: &'a Decoder) -> Self {
+        Self { slots: decoder.batcher.slots(), name: "streams" }
+    }
+
+    /// Returns a slot, at once or after a wait in the queue.
+    ///
+    /// # Errors
+    /// 503 when all are taken for too long, and when the server drains.
+    pub(super) async fn slot(self, app: &App) -> Result<Slot, Failure> {
+        let (longest, queue) = (app.limits.queue, &app.metrics.queue);
+        let mut waiting = match self.slots.enter(longest) {
+            Entry::Slot(slot) => return Ok(slot),
+            Entry::Refused { wait } => {
+                queue.gave_up("refused");
+                return Err(self.too_long(app, wait));
+            }
+            Entry::Waiting(waiting) => waiting,
+        };
+        // A client that leaves ends this future where it waits.
+        let mut wait = queue.wait();
+        let mut stop = app.stop.clone();
+        let drained = async { drop(stop.wait_for(|stop| *stop).await) };
+        let first = race(waiting.slot(), race(sleep(longest), drained)).await;
+        let failure = match first {
+            First::A(Some(slot)) => {
+                wait.reason = None;
+                return Ok(slot);
+            }
+            First::A(None) | First::B(First::A(())) => {
+                waiting.give_up();
+                wait.reason = Some("timeout");
+                self.full(&format!("; none became free within {} s", longest.as_secs_f64()))
+            }
+            First::B(First::B(())) => {
+                wait.reason = Some("draining");
+                draining()
+            }
+        };
+        Err(failure)
+    }
+
+    /// Returns the refusal of a request that would have to wait too long.
+    fn too_long(self, app: &App, wait: Duration) -> Failure {
+        let longest = app.limits.queue;
+        match longest.is_zero() {
+            true => self.full(""),
+            false => {
+                let (wait_s, longest_s) = (wait.as_secs_f64(), longest.as_secs_f64());
+                let more = format!("; the wait for one is about {wait_s:.1} s, the limit {longest_s} s");
+                self.full(&more).retry_after(wait - longest)
+            }
         }
     }
-}
 
-fn full(decoder: &Decoder, more: &str) -> Failure {
-    let limit = decoder.batcher.slots().limit();
-    Failure::busy("full", format!("{limit} of {limit} streams are in use{more}"))
+    pub(super) fn full(self, more: &str) -> Failure {
+        let (limit, name) = (self.slots.limit(), self.name);
+        Failure::busy("full", format!("{limit} of {limit} {name} are in use{more}"))
+    }
 }
 
 /// Feeds one client's tokens to the batcher.
@@ -166,6 +192,8 @@ pub(super) struct Intake {
     n_listed: usize,
     /// Bytes since the last frame.
     n_frameless: u64,
+    /// Frames that came without tokens.
+    n_frames: u64,
 }
 
 impl Intake {
@@ -194,6 +222,22 @@ impl Intake {
             self.send().await?;
         }
         Ok(codes)
+    }
+
+    /// Takes frames of a voice model, which need no reader.
+    ///
+    /// # Errors
+    /// There is too much audio, or the stream has ended.
+    pub(super) async fn frames(&mut self, codes: &Codes) -> Result<(), Failure> {
+        self.n_frames += codes.n_frames() as u64;
+        self.check_length(self.n_frames)?;
+        self.pending.append(codes.frames())?;
+        self.send().await
+    }
+
+    /// Ends the frames of a voice model.
+    pub(super) fn end(self) {
+        self.input.finish();
     }
 
     /// Returns where the length of the stream will be.
@@ -235,11 +279,16 @@ impl Intake {
         if self.app.upstream.is_none() && self.reader.is_doubtful(&decoder.model) {
             self.app.doubt.call_once(|| self.app.log.line(Level::Warn, DOUBT));
         }
-        if self.reader.ledger().frames > self.max_frames {
-            let message = format!("more than {} seconds of audio", self.app.limits.audio.as_secs());
-            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", message).and_close());
-        }
+        self.check_length(self.reader.ledger().frames)?;
         Ok(self.pending.append(codes.frames())?)
+    }
+
+    fn check_length(&self, n_frames: u64) -> Result<(), Failure> {
+        let message = || format!("more than {} seconds of audio", self.app.limits.audio.as_secs());
+        match n_frames > self.max_frames {
+            true => Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", message()).and_close()),
+            false => Ok(()),
+        }
     }
 
     async fn send(&mut self) -> Result<(), Failure> {

@@ -35,7 +35,7 @@ use crate::http::guard::Caller;
 use crate::http::query::Query;
 use crate::page;
 use crate::record::{Head, Record};
-use crate::speech::{models, voices};
+use crate::speech::Narrators;
 
 /// Keeps answers out of pages of other origins that do not ask by CORS.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -222,8 +222,8 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::Encode => encode::post(app, call).await,
         Kind::Mel => mel::post(app, call).await,
         Kind::Speech => speech::post(app, call).await,
-        Kind::Voices => Ok(plain::json_reply(&voices(app.upstream.as_deref()))),
-        Kind::Models => Ok(plain::json_reply(&models(app.upstream.as_deref()))),
+        Kind::Voices => speech::voices(app, &call),
+        Kind::Models => Ok(plain::json_reply(&Narrators::of(app).models_json())),
         Kind::Presets => Ok(plain::json_reply(&piece::presets())),
         Kind::Synth => synth::open(app, call),
         Kind::Render(format) => render::get(app, &call, format).await,

@@ -21,6 +21,7 @@ use crate::http::race::{First, race};
 use crate::keyring::KeyFigures;
 use crate::metrics::{self, Gauge};
 use crate::queue::SlotQueue;
+use crate::speakers::Speakers;
 use crate::websocket::{Incoming, Message, Outgoing, Writer, handshake};
 
 /// The time between two reports of the status.
@@ -47,7 +48,8 @@ pub(super) fn ready(app: &App) -> Result<Reply, Failure> {
     if app.is_draining() {
         return Err(Failure::busy("draining", "the server is stopping"));
     }
-    if app.decoder()?.batcher.is_lost() {
+    let decoder = app.decoder()?;
+    if decoder.batcher.is_lost() || decoder.speakers.iter().any(Speakers::is_lost) {
         return Err(Failure::busy("device", "the device failed: restart the server"));
     }
     Ok(json_reply(&json!({"status": "ready"})))
@@ -101,6 +103,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     );
     let mut text = app.metrics.text(&gauges);
     metrics::rows(&mut text, ["build_info", "gauge", "What the program was built from."], [(app.build.labels(), 1)]);
+    speaker_metrics(app, &mut text);
     let is_up = app.upstream.as_ref().and_then(|upstream| upstream.is_up());
     let is_up = is_up.map(|is_up| (String::new(), u64::from(is_up)));
     metrics::rows(&mut text, ["upstream_up", "gauge", "Whether the upstream answers."], is_up);
@@ -112,6 +115,39 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     let help = "Streams that a key's limit refused, by key.";
     metrics::rows(&mut text, ["key_refused_total", "counter", help], each(|key| key.refused));
     Ok(reply("text/plain; version=0.0.4", text))
+}
+
+/// Writes what the voice models do.
+fn speaker_metrics(app: &App, text: &mut String) {
+    let models = app.decoder.get().map_or(&[][..], |decoder| &decoder.speakers);
+    if models.is_empty() {
+        return;
+    }
+    let each = |value: fn(&Speakers) -> u64| {
+        models.iter().map(move |model| (format!("model=\"{}\"", model.name()), value(model)))
+    };
+    let mut gauge = |name, help, value| metrics::rows(text, [name, "gauge", help], each(value));
+    gauge("speakers", "Texts that a voice model speaks.", |model| model.slots().in_use() as u64);
+    gauge("speakers_capacity", "Texts that a voice model can speak.", |model| model.slots().limit() as u64);
+    gauge("speakers_waiting", "Requests that wait for a voice model.", |model| model.slots().waiting() as u64);
+    gauge("speak_cache_bytes", "Memory of a voice model's cache.", |model| model.capacity().cache_bytes);
+    let help = "Memory of a voice model's cache that texts hold.";
+    gauge("speak_cache_in_use_bytes", help, |model| model.metrics().held_bytes());
+    let metrics: Vec<_> = models.iter().map(|model| (model.name(), model.metrics())).collect();
+    metrics::speaker::write(&metrics, text);
+}
+
+/// Returns `[{"model", "in_use", "waiting", "capacity", ...}]` of the voice models.
+fn speakers(app: &App) -> Value {
+    let one = |model: &Speakers| {
+        let mut report = model.metrics().json();
+        report["model"] = model.name().into();
+        report["in_use"] = model.slots().in_use().into();
+        report["waiting"] = model.slots().waiting().into();
+        report["capacity"] = model.capacity().json();
+        report
+    };
+    app.decoder.get().map_or(&[][..], |decoder| &decoder.speakers).iter().map(one).collect()
 }
 
 /// Returns one report, or one each second over a WebSocket.
@@ -178,6 +214,7 @@ fn report(app: &App) -> Value {
         "capacity": batcher.map(|batcher| batcher.capacity().json()),
         "queue": queue(app, batcher),
         "places": places(app),
+        "speakers": speakers(app),
         "frame_seconds": decoder.map(|decoder| frame_seconds(decoder.model.config())),
         "missed_deadlines": app.metrics.missed_frames(),
         "refusals": app.metrics.refusals_json(),

@@ -1,63 +1,156 @@
-//! `POST /v1/audio/speech`: text in, audio out while the upstream speaks it.
+//! `POST /v1/audio/speech`: text in, audio out while a voice model of this server or the upstream speaks it.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::{HeaderMap, StatusCode};
+use melisma::ErrorKind;
 use melisma::snac::tokens::Ledger;
 use melisma::speak::CycleDetector;
 use serde_json::Value;
 
 use super::Call;
-use super::intake::{Choice, Intake, Length};
+use super::intake::{Choice, Intake, Length, Places};
+use super::plain::json_reply;
 use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
-use crate::batcher;
+use crate::audio::Layout;
+use crate::batcher::{self, Output};
 use crate::http::body::Reply;
-use crate::http::failure::Failure;
+use crate::http::failure::{Failure, with_hint};
+use crate::http::query::Query;
 use crate::http::upload::RequestBody;
 use crate::log::Level;
 use crate::picture::Picture;
 use crate::record::Record;
-use crate::speech::{Request, StreamFormat};
+use crate::speakers::{Said, Speakers, Speech};
+use crate::speech::{Narrator, Narrators, Request, StreamFormat};
 use crate::upstream::{CompletionEvent, CompletionStream, Limits, PromptVars, fault};
 
 /// OpenAI's clients try again unless this says no.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
-    let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
+    if app.upstream.is_none() && app.decoder()?.speakers.is_empty() {
+        return Err(no_voice());
+    }
     check_type(call.request.headers())?;
     let upload = RequestBody::new(call.request.into_body(), app.limits.speech_bytes, app.limits.stall_timeout);
-    let request = Request::read(&upload.read_all().await?, upstream)?;
-    call.record.note("voice", request.voice.as_str());
-    call.record.note("characters", request.n_chars());
-    call.record.note("format", request.format.name());
+    let request = Request::read(&upload.read_all().await?, &Narrators::of(app))?;
+    let record = call.record;
+    record.note("voice", request.voice.as_str());
+    record.note("characters", request.n_chars());
+    record.note("format", request.format.name());
+    match request.narrator {
+        Narrator::Own(index) => {
+            let speakers = app.decoder()?.speakers.get(index).ok_or_else(no_voice)?;
+            record.note("model", speakers.name());
+            speak_here(app, record, speakers, request).await
+        }
+        Narrator::Upstream => speak_upstream(app, record, request).await,
+    }
+}
+
+async fn speak_upstream(app: &Arc<App>, record: Arc<Record>, request: Request) -> Result<Reply, Failure> {
+    let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
     let (intake, output, layout) = Choice::speech().open(app).await?;
-    call.record.note_time("queue_seconds");
+    record.note_time("queue_seconds");
     let vars = PromptVars { text: "", voice: &request.voice, instructions: &request.instructions };
     let speaker = Speaker {
-        record: Arc::clone(&call.record),
+        record: Arc::clone(&record),
         completions: upstream.complete(&request.pieces, vars),
         intake,
         limits: upstream.limits(),
         prompt_tokens: Arc::default(),
     };
+    let prompt_tokens = Arc::clone(&speaker.prompt_tokens);
+    let feed = Feed::start(speaker.speak());
+    answer(record, request, prompt_tokens, (feed, output, layout)).await
+}
+
+async fn speak_here(
+    app: &Arc<App>,
+    record: Arc<Record>,
+    speakers: &Speakers,
+    request: Request,
+) -> Result<Reply, Failure> {
+    app.check_open()?;
+    let script = speakers.script(&request.pieces.concat(), &request.voice, request.seed);
+    let script = script.map_err(|error| Failure::parameter("input", with_hint(&error)))?;
+    let prompt_tokens = Arc::new(AtomicU64::new(script.n_tokens() as u64));
+    let places = Places { slots: speakers.slots(), name: "speakers" };
+    let slot = places.slot(app).await?;
+    let (intake, output, layout) = Choice::frames().open(app).await?;
+    record.note_time("queue_seconds");
+    let speech = speakers.open_in(slot, script).ok_or_else(|| places.full(""))?;
+    let feed = Feed::start(feed_frames(Arc::clone(&record), speech, intake));
+    answer(record, request, prompt_tokens, (feed, output, layout)).await
+}
+
+/// Answers with the audio of a stream that something feeds.
+async fn answer(
+    record: Arc<Record>,
+    request: Request,
+    prompt_tokens: Arc<AtomicU64>,
+    (feed, output, layout): (Feed, Output, Layout),
+) -> Result<Reply, Failure> {
     let packaging = match request.stream_format {
         StreamFormat::Audio => Packaging::Plain,
-        StreamFormat::Events => Packaging::Events(Arc::clone(&speaker.prompt_tokens)),
+        StreamFormat::Events => Packaging::Events(prompt_tokens),
     };
     let picture = request.has_picture.then(|| Picture::at_rate(layout.sample_rate)).transpose()?;
     let Request { format, speed, .. } = request;
-    let feed = Feed::start(speaker.speak());
     // A model that speaks does not say for how long.
-    let (record, kind, length) = (call.record, "speech", Length::default());
+    let (kind, length) = ("speech", Length::default());
     play(Play { record, kind, layout, length, format, packaging, speed, picture }, feed, output).await
 }
 
+/// Answers `GET /v1/audio/voices`.
+pub(super) fn voices(app: &App, call: &Call) -> Result<Reply, Failure> {
+    let model = Query::new(call.request.uri().query())?.text("model");
+    Ok(json_reply(&Narrators::of(app).voices_json(model.as_deref())?))
+}
+
+/// Feeds a stream with the frames of a voice model of this server.
+async fn feed_frames(record: Arc<Record>, mut speech: Speech, mut intake: Intake) -> Result<Ledger, Failure> {
+    let (mut has_begun, mut all_notes) = (false, Vec::new());
+    loop {
+        let Said { codes, notes, end } = speech.next().await.ok_or_else(|| failed("its thread is gone"))?;
+        if !notes.is_empty() {
+            all_notes.extend(notes.iter().map(ToString::to_string));
+            record.note("notes", all_notes.clone());
+        }
+        if let Some(codes) = codes {
+            if !std::mem::replace(&mut has_begun, true) {
+                record.note_time("first_frame_seconds");
+            }
+            intake.frames(&codes).await?;
+        }
+        match end {
+            None => {}
+            Some(Ok(ledger)) => {
+                intake.end();
+                return Ok(ledger);
+            }
+            Some(Err(error)) => {
+                return Err(match error.kind() {
+                    ErrorKind::Memory | ErrorKind::Device => error.into(),
+                    _ => failed(with_hint(&error)),
+                });
+            }
+        }
+    }
+}
+
+fn failed(why: impl Display) -> Failure {
+    let message = format!("the voice model failed: {why}");
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "voice_failed", message)
+}
+
 fn no_voice() -> Failure {
-    let message = "this server has no voice: it was started without a language model's server";
+    let message = "this server has no voice: it was started without a voice model and without an upstream";
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "no_voice", message).with_header(SHOULD_RETRY, "false")
 }
 

@@ -1,13 +1,12 @@
 //! The body of `POST /v1/audio/speech`.
 
-use hyper::StatusCode;
 use melisma::speak::{PIECE_CHARS, cut};
 use serde_json::{Map, Value};
 
-use super::{MODELS, OPENAI_VOICES};
+use super::{Narrator, Narrators, OPENAI_VOICES};
 use crate::audio::Format;
 use crate::http::failure::Failure;
-use crate::upstream::{Upstream, clean};
+use crate::upstream::clean;
 
 /// Characters of an input, and of instructions.
 const MAX_CHARS: usize = 4096;
@@ -26,10 +25,14 @@ pub(crate) enum StreamFormat {
 /// A request for speech.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
-    /// The input, cut at sentences.
+    /// Who speaks.
+    pub(crate) narrator: Narrator,
+    /// The input, cut at sentences for an upstream; a voice model gets the whole.
     pub(crate) pieces: Vec<String>,
     /// One of the model's voices.
     pub(crate) voice: String,
+    /// Of a voice model's random numbers.
+    pub(crate) seed: u64,
     /// How to speak; empty if the client does not say.
     pub(crate) instructions: String,
     /// The format of the audio.
@@ -47,15 +50,20 @@ impl Request {
     ///
     /// # Errors
     /// 404 for a model, 400 for anything else that does not exist here.
-    pub(crate) fn read(body: &[u8], upstream: &Upstream) -> Result<Self, Failure> {
+    pub(crate) fn read(body: &[u8], narrators: &Narrators) -> Result<Self, Failure> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| Failure::invalid("invalid_content", format!("the body is not JSON: {error}")))?;
         let Value::Object(fields) = body else {
             return Err(Failure::invalid("invalid_content", "the body is not a JSON object"));
         };
-        check_model(&fields)?;
-        let pieces = cut(&clean(&text(&fields, "input")?), PIECE_CHARS);
-        if pieces.is_empty() {
+        let narrator = narrator(&fields, narrators)?;
+        let input = text(&fields, "input")?;
+        let pieces = match narrator {
+            // Its tokenizer spells what would steer the model.
+            Narrator::Own(_) => vec![input],
+            Narrator::Upstream => cut(&clean(&input), PIECE_CHARS),
+        };
+        if pieces.iter().all(|piece| piece.trim().is_empty()) {
             return Err(Failure::parameter("input", "`input` has no text"));
         }
         let format = choice(&fields, "response_format", FORMATS, Format::from_name)?;
@@ -68,8 +76,10 @@ impl Request {
         let has_instructions = fields.get("instructions").is_some_and(|value| !value.is_null());
         let instructions = if has_instructions { text(&fields, "instructions")? } else { String::new() };
         Ok(Self {
+            narrator,
             pieces,
-            voice: voice(&fields, &upstream.voices())?,
+            voice: voice(&fields, narrator, narrators.voices(narrator))?,
+            seed: seed(&fields, narrator)?,
             instructions: clean(&instructions),
             format: format.unwrap_or(Format::Mp3),
             stream_format,
@@ -110,19 +120,22 @@ fn choice<T>(
     value.as_str().and_then(read).map(Some).ok_or_else(wrong)
 }
 
-fn check_model(fields: &Map<String, Value>) -> Result<(), Failure> {
-    let name = fields.get("model").and_then(Value::as_str);
-    let name = name.ok_or_else(|| Failure::parameter("model", "`model` is missing, or not a text"))?;
-    if MODELS.contains(&name) {
-        return Ok(());
+/// Reads the model, which an upstream's clients have to name.
+fn narrator(fields: &Map<String, Value>, narrators: &Narrators) -> Result<Narrator, Failure> {
+    let missing = || Failure::parameter("model", "`model` is missing, or not a text");
+    match fields.get("model") {
+        None | Some(Value::Null) if !narrators.own.is_empty() => narrators.find(None),
+        value => narrators.find(Some(value.and_then(Value::as_str).ok_or_else(missing)?)),
     }
-    let message = format!("unknown model `{name:.64}`; the models are {}", MODELS.join(", "));
-    Err(Failure::new(StatusCode::NOT_FOUND, "model_not_found", message).about("model"))
 }
 
-/// Reads the voice, which OpenAI's clients write as a name or as an object with its `id`.
-fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failure> {
+/// Reads the voice, which OpenAI's clients write as a name or as an object with its `id`. A voice model has a default.
+fn voice(fields: &Map<String, Value>, narrator: Narrator, voices: &[String]) -> Result<String, Failure> {
     let value = fields.get("voice").map(|value| value.get("id").unwrap_or(value));
+    let is_missing = value.is_none_or(Value::is_null);
+    if let (true, Narrator::Own(_), Some(default)) = (is_missing, narrator, voices.first()) {
+        return Ok(default.clone());
+    }
     let name = value.and_then(Value::as_str);
     let name = name.ok_or_else(|| Failure::parameter("voice", "`voice` is missing, or not a text"))?;
     let found = voices.iter().find(|voice| *voice == name);
@@ -131,6 +144,17 @@ fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failu
         let message = format!("unknown voice `{name:.64}`; the voices are {}", voices.join(", "));
         Failure::parameter("voice", message)
     })
+}
+
+/// Reads `seed`, a field of Melisma's own; an upstream draws its own numbers.
+fn seed(fields: &Map<String, Value>, narrator: Narrator) -> Result<u64, Failure> {
+    match (fields.get("seed"), narrator) {
+        (None | Some(Value::Null), _) | (_, Narrator::Upstream) => Ok(0),
+        (Some(seed), Narrator::Own(_)) => {
+            let wrong = || Failure::parameter("seed", "`seed` is a whole number from 0 to 18446744073709551615");
+            seed.as_u64().ok_or_else(wrong)
+        }
+    }
 }
 
 fn speed(fields: &Map<String, Value>) -> Result<f64, Failure> {

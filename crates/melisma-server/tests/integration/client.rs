@@ -14,6 +14,7 @@ use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
 use melisma::{Device, Result};
 use melisma_server::batcher::{Batcher, Capacity, Setup, Sizing};
 use melisma_server::encoder;
+use melisma_server::speakers::Speakers;
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 use melisma_server::{BuildInfo, Decoder, Guard, Limits, Listen, Log, Server, Settings, Stopper};
@@ -43,6 +44,17 @@ impl Fixture {
 
     /// A server that decodes on `device`, and encodes on the CPU: an encoder on the shim is not ready within minutes.
     pub fn on(device: Device, model: &Arc<Model>, max_streams: usize, settings: Settings) -> Self {
+        Self::with_speakers(device, model, max_streams, settings, |_, _| Ok(Vec::new()))
+    }
+
+    /// A server with voice models.
+    pub fn with_speakers(
+        device: Device,
+        model: &Arc<Model>,
+        max_streams: usize,
+        settings: Settings,
+        load: impl FnOnce(&Arc<Model>, &Device) -> Result<Vec<Speakers>> + Send + 'static,
+    ) -> Self {
         let (said, model, stopper) = (settings.log.clone(), Arc::clone(model), settings.stopper.clone());
         let server = Server::bind(settings).unwrap();
         let address = server.address();
@@ -56,7 +68,8 @@ impl Fixture {
                 let (options, log) = (EngineOptions::new(max_streams), said);
                 let setup = Setup { queue: &queue, budget: &budget, options, sizing, metrics, log };
                 let batcher = Batcher::start(&model, setup)?;
-                Ok(Decoder { model, batcher, encoder, device })
+                let speakers = load(&model, &device)?;
+                Ok(Decoder { model, batcher, encoder, speakers, device })
             })
         });
         let fixture = Self { address, stopper, thread: Some(thread) };

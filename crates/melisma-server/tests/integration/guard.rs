@@ -73,6 +73,7 @@ fn the_status_comes_once_a_second_with_its_fields() {
         "queue_depth",
         "refusals",
         "refused",
+        "speakers",
         "stages",
         "streams",
         "type",

@@ -13,6 +13,7 @@ mod log;
 mod mel;
 mod queue;
 mod refusal;
+mod speakers;
 mod speech;
 mod stand_in;
 mod synth;

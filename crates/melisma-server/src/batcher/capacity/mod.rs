@@ -147,7 +147,7 @@ fn time(curve: &Curve, n: usize) -> Option<Duration> {
 
 /// Returns the largest number of streams whose step takes at most `limit`, between the measured numbers by
 /// a straight line.
-fn largest(curve: &Curve, limit: Duration) -> f64 {
+pub(crate) fn largest(curve: &Curve, limit: Duration) -> f64 {
     for pair in curve.windows(2) {
         let [(n0, t0), (n1, t1)] = [pair[0], pair[1]].map(|(n, time)| (n as f64, time.as_secs_f64()));
         let limit = limit.as_secs_f64();

@@ -1,21 +1,32 @@
 use serde_json::json;
 
 use super::*;
-use crate::upstream::{self, Settings};
 
-fn upstream() -> Upstream {
-    let mut config = upstream::Config::default();
-    config.voices.value = "tara,leo".to_owned();
-    Upstream::new(Settings::new("http://m", &config).unwrap()).unwrap()
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn upstream() -> Narrators {
+    Narrators { own: Vec::new(), upstream: Some(names(&["tara", "leo"])) }
+}
+
+/// Two voice models, the second without names of voices.
+fn own() -> Narrators {
+    let own = vec![("first".to_owned(), names(&["ann", "bob"])), ("second".to_owned(), names(&["default"]))];
+    Narrators { own, upstream: None }
+}
+
+fn read(fields: Value) -> Result<Request, Value> {
+    read_by(&upstream(), fields)
 }
 
 /// The default request with some other fields.
-fn read(fields: Value) -> Result<Request, Value> {
+fn read_by(narrators: &Narrators, fields: Value) -> Result<Request, Value> {
     let mut body = json!({"model": "tts-1", "input": "Hi.", "voice": "alloy"});
     for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
     }
-    Request::read(body.to_string().as_bytes(), &upstream()).map_err(|failure| {
+    Request::read(body.to_string().as_bytes(), narrators).map_err(|failure| {
         let error = failure.json()["error"].clone();
         json!({"status": failure.status.as_u16(), "param": error["param"], "message": error["message"]})
     })
@@ -81,5 +92,56 @@ fn what_does_not_exist_is_refused_with_the_list() {
     }
     for body in ["", "[]", "{", "7"] {
         assert!(Request::read(body.as_bytes(), &upstream()).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn a_voice_model_is_found_by_its_name_and_the_first_without_one() {
+    let both = Narrators { upstream: Some(names(&["tara"])), ..own() };
+    for (model, narrator, voice) in [
+        (json!(null), Narrator::Own(0), "ann"),
+        (json!("tts-1"), Narrator::Own(0), "ann"),
+        (json!("melisma"), Narrator::Own(0), "ann"),
+        (json!("first"), Narrator::Own(0), "ann"),
+        (json!("second"), Narrator::Own(1), "default"),
+        (json!("upstream"), Narrator::Upstream, "tara"),
+    ] {
+        let request = read_by(&both, json!({"model": model})).unwrap();
+        assert_eq!((request.narrator, &*request.voice), (narrator, voice), "{model}");
+    }
+    let error = read_by(&own(), json!({"model": "upstream"})).unwrap_err();
+    assert_eq!(
+        (&error["status"], &error["message"]),
+        (
+            &json!(404),
+            &json!("unknown model `upstream`; the models are first, second, tts-1, tts-1-hd, gpt-4o-mini-tts, melisma")
+        )
+    );
+    // A voice model may take one of OpenAI's names.
+    let named = Narrators {
+        own: vec![("a".to_owned(), names(&["ann"])), ("tts-1".to_owned(), names(&["bob"]))],
+        upstream: None,
+    };
+    assert_eq!(read_by(&named, json!({"model": "tts-1"})).unwrap().narrator, Narrator::Own(1));
+    let ids =
+        named.models_json()["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids, ["a", "tts-1", "tts-1-hd", "gpt-4o-mini-tts", "melisma"]);
+}
+
+#[test]
+fn a_voice_model_has_a_default_voice_a_seed_and_the_text_as_it_is() {
+    let text = "A<custom_token_3>. <laugh> ".repeat(40);
+    let request = read_by(&own(), json!({"voice": null, "input": text, "seed": 7})).unwrap();
+    assert_eq!((&*request.voice, request.seed, &request.pieces[..]), ("ann", 7, &[text][..]));
+    assert_eq!(read_by(&own(), json!({"voice": "bob"})).unwrap().seed, 0);
+    assert_eq!(read(json!({"seed": "any"})).unwrap().seed, 0, "an upstream has none");
+    for (fields, param) in [
+        (json!({"seed": -1}), "seed"),
+        (json!({"seed": 1.5}), "seed"),
+        (json!({"voice": "cy"}), "voice"),
+        (json!({"input": " "}), "input"),
+    ] {
+        let error = read_by(&own(), fields).unwrap_err();
+        assert_eq!((&error["status"], &error["param"]), (&json!(400), &json!(param)));
     }
 }
