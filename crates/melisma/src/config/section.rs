@@ -46,7 +46,7 @@ impl<'a> Entry<'a> {
 
 /// Keys of the command line and the server. The library reads none of them, but it must tell them
 /// from typing errors in the file that all share.
-pub(super) const FRONT_KEYS: [&str; 16] = [
+pub(super) const FRONT_KEYS: [&str; 17] = [
     "trace",
     "profile_table",
     "profile_sort",
@@ -55,6 +55,7 @@ pub(super) const FRONT_KEYS: [&str; 16] = [
     "quiet",
     "verbose",
     "serve.queue",
+    "serve.speakers",
     "serve.streams",
     "upstream.api",
     "upstream.model",
