@@ -151,9 +151,14 @@ fn hint(error: &clap::Error, text: &str, all: &clap::Command) -> String {
         Some(ContextValue::Strings(words)) => words.clone(),
         _ => Vec::new(),
     };
-    let suggested = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let kinds = [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ];
     // The best suggestion comes last.
-    if let Some(word) = suggested.into_iter().find_map(|kind| words(kind).pop()) {
+    let suggested = kinds.into_iter().find_map(|(wrong, right)| Some((words(wrong).pop()?, words(right).pop()?)));
+    if let Some((_, word)) = suggested.filter(|(wrong, right)| is_near(wrong, right)) {
         return format!("did you mean `{word}`?");
     }
     let help = format!("`{} --help`", called(all));
@@ -168,6 +173,12 @@ fn hint(error: &clap::Error, text: &str, all: &clap::Command) -> String {
         }
         _ => format!("{help} explains its arguments"),
     }
+}
+
+/// Returns whether `right` may be meant by `wrong`: the first letter is seldom mistyped.
+fn is_near(wrong: &str, right: &str) -> bool {
+    let [wrong, right] = [wrong, right].map(|word| word.trim_start_matches('-'));
+    wrong.chars().next() == right.chars().next() || right.contains(wrong) || wrong.contains(right)
 }
 
 /// Returns the command that was called, as in `melisma dataset build`.

@@ -1,11 +1,17 @@
 //! Remedies as commands and flags.
 
+use std::io::ErrorKind;
+
 use melisma::text::size;
 use melisma::{Error, Remedy};
 
 /// Returns how to fix `error` on the command line.
 pub fn hint(error: &Error) -> Option<String> {
-    error.hint_in(|remedy| words(&remedy.into()))
+    let of_error = error.hint_in(|remedy| words(&remedy.into()));
+    of_error.or_else(|| match error.io_source()?.kind() {
+        ErrorKind::PermissionDenied => Some("check that you may read it: `ls -l` shows who may".to_owned()),
+        _ => None,
+    })
 }
 
 fn words(remedy: &Remedy) -> String {

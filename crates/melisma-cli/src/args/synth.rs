@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use melisma::Result;
 use melisma::synth::Variation;
+use melisma::{Error, Result};
 
 use super::SAMPLE_FORMATS;
-use crate::codec::with_hint;
 
 /// Arguments of `synth`.
 #[derive(Debug, Args)]
@@ -135,7 +134,10 @@ impl VariationArgs {
         let mut variation = Variation::default();
         for (name, value) in Variation::NAMES.into_iter().zip(values) {
             let set = value.as_deref().map_or(Ok(()), |value| variation.set(name, value));
-            set.map_err(|error| with_hint(error, &format!("`melisma synth --help` explains --{name}")))?;
+            set.map_err(|error| {
+                let message = error.to_string().replacen(&format!("{name}="), &format!("--{name} "), 1);
+                Error::new(error.kind(), message).with_hint(format!("`melisma synth --help` explains --{name}"))
+            })?;
         }
         Ok(variation)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use melisma::dataset::{
-    Check, Fields, Lengths, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens, Untexted,
+    Check, Fields, Inputs, Lengths, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Texts, Tokens, Untexted,
 };
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
@@ -16,6 +16,7 @@ use crate::codec::{Codec, loaded_bytes};
 use crate::dataset::{report, watch};
 use crate::input::is_pipe;
 use crate::session::Session;
+use crate::terminal;
 
 pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let _span = tracing::info_span!("encode corpus").entered();
@@ -95,6 +96,16 @@ fn check(args: &EncodeArgs) -> Check {
     }
 }
 
+/// Returns why there is a corpus where one text file was named, or nothing.
+fn of_list(args: &EncodeArgs) -> String {
+    match &args.inputs[..] {
+        [list] if Inputs::is_list(list) => {
+            format!("{} is read as a list of audio files, whose tokens are a corpus: ", terminal::name(list))
+        }
+        _ => String::new(),
+    }
+}
+
 /// Returns the format of the rows, and of the lines if the output is text.
 fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
     let format = Format::from_name(&args.format).unwrap_or_default();
@@ -112,9 +123,10 @@ fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
             return Err(Error::invalid(message).with_hint("use it with an output that ends with .jsonl"));
         }
         let store = StoreKind::choose(None, &args.output).map_err(|error| {
-            Error::new(error.kind(), error.to_string()).with_hint(
-                "use a name that ends with .safetensors, .h5 or .jsonl, or one without a suffix for a folder",
-            )
+            Error::new(error.kind(), error.to_string()).with_hint(format!(
+                "{}use a name that ends with .safetensors, .h5 or .jsonl, or one without a suffix for a folder",
+                of_list(args)
+            ))
         })?;
         return Ok((store, None));
     }

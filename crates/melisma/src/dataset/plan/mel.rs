@@ -48,7 +48,8 @@ pub struct Options {
 fn samples(what: &str, time: Duration, rate: u32) -> Result<usize> {
     let n = (time.as_secs_f64() * f64::from(rate)).round();
     if n < 1.0 || n > MAX_SEGMENT as f64 {
-        return Err(Error::invalid(format!("{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible")));
+        return Err(Error::invalid(format!("{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible"))
+            .with_hint("a segment is a length of time, such as 10s or 500ms"));
     }
     Ok(n as usize)
 }

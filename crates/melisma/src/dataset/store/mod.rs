@@ -73,9 +73,12 @@ impl Kind {
                     .or_hint("use a name that ends with .h5 or .safetensors"))
             }
             "npy" | "" => Ok(Self::Npy),
-            other => Err(Error::invalid(format!("unknown kind of dataset `{other}`"))
-                .with_hint(Remedy::use_store(&["hdf5", "safetensors", "npy"]))
-                .or_hint("use a name that ends with .h5 or .safetensors")),
+            other => Err(Error::invalid(match name {
+                Some(_) => format!("unknown kind of dataset `{other}`"),
+                None => format!("{}: unknown kind of dataset `.{other}`", path.display()),
+            })
+            .with_hint(Remedy::use_store(&["hdf5", "safetensors", "npy"]))
+            .or_hint("use a name that ends with .h5 or .safetensors")),
         }
     }
 }

@@ -48,6 +48,11 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 
 fn refused(error: serde_json::Error) -> Error {
     let (kind, hint) = match error.classify() {
+        serde_json::error::Category::Eof if (error.line(), error.column()) == (1, 0) => {
+            return Error::new(ErrorKind::Truncated, "the score is empty")
+                .with_hint("a score is a MIDI file or JSON with a list of notes")
+                .with_source(error);
+        }
         serde_json::error::Category::Eof => (ErrorKind::Truncated, "the file was cut off: make or fetch it again"),
         serde_json::error::Category::Data => {
             (ErrorKind::InvalidArgument, "docs/score.schema.json has every field and its limits")
