@@ -13,7 +13,8 @@ use std::process::Command;
 /// Debian's releases whose C library is at least as new as what programs are built for, the oldest first.
 const SUITES: [&str; 3] = ["buster", "bullseye", "bookworm"];
 /// Mounts what programs expect, for this process alone, and runs the rest of its arguments with `$0` as the root.
-const ENTER: &str = "mount -t proc proc \"$0/proc\" && exec env -i PATH=/usr/bin:/bin HOME=/root chroot \"$0\" \"$@\"";
+const ENTER: &str = r#"mount -t proc proc "$0/proc" &&
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$0" "$@""#;
 
 /// Runs the program for `target`, which says that it is of `commit`: the demo on this machine's kind, else commands in
 /// an emulator, where a program cannot start others.
@@ -72,6 +73,12 @@ fn root(target: Target) -> Result<PathBuf> {
         command.args(["--foreign", "--variant=minbase", "--arch", target.debian(), suite]).arg(&root);
         match run(&mut command) {
             Ok(()) => {
+                // In a container debootstrap makes it a link to /proc itself.
+                let proc = root.join("proc");
+                if proc.is_symlink() {
+                    fs::remove_file(&proc).with_context(|| tree::shown(&proc))?;
+                    fs::create_dir(&proc).with_context(|| tree::shown(&proc))?;
+                }
                 fs::write(&done, suite).with_context(|| tree::shown(&done))?;
                 return Ok(root);
             }

@@ -7,7 +7,8 @@ use crate::tree;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Builds the wheel into `folder` and returns where it is. Maturin compares the versions of symbols with what manylinux allows.
+/// Builds the wheel into `folder` and returns where it is. Maturin compares the versions of its symbols with what
+/// manylinux allows.
 pub fn build(tools: &Tools, target: Target, folder: &Path) -> Result<PathBuf> {
     let manylinux = format!("manylinux_{}_{}", GLIBC.0, GLIBC.1);
     let mut command = tools.command("maturin");
