@@ -1,5 +1,7 @@
 //! Pieces that are spoken together have the frames and samples that they have one after the other.
 
+use std::path::Path;
+
 use super::*;
 use crate::snac::tokens::Ledger;
 use crate::speak::ahead::MAX_AT_ONCE;
@@ -77,6 +79,18 @@ fn other_speeds_and_free_drawing_are_the_same_at_any_pace() {
         let text = TEXT.repeat(6);
         assert_eq!(said(&speaker, &text, &together).0, said(&speaker, &text, &live).0, "{speed}, {draw:?}");
     }
+}
+
+/// Makes the embedding of a sign NaN.
+pub(super) fn damage(folder: &Path, sign: u8) {
+    let path = folder.join("model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let first = header["model.embed_tokens.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
+    let row = 8 + header_len + first + usize::from(sign) * 16 * 2;
+    bytes[row..row + 2].copy_from_slice(&[0xc0, 0x7f]);
+    std::fs::write(&path, bytes).unwrap();
 }
 
 #[test]

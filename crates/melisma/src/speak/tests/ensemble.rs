@@ -87,6 +87,36 @@ fn texts_that_come_and_go_have_the_tokens_that_each_has_alone() {
 }
 
 #[test]
+fn texts_that_come_and_go_have_their_own_tokens_on_cuda() {
+    let Some(context) = gpu() else { return };
+    let folder = folder(Shape { end: 2.0, ..Shape::default() });
+    let speaker = Arc::new(Speaker::open_in(&context, folder.path(), codec()).unwrap());
+    let script = |text: &str| speaker.script(text, None, 7).unwrap();
+    let settings = speaker.format().settings();
+    let mut expected = BTreeMap::new();
+    let done = |text: usize, said: Result<SpokenText>| {
+        expected.insert(text, said?.codes.frames().as_slice().to_vec());
+        Ok(())
+    };
+    let scripts = TEXTS.iter().enumerate().map(|(index, text)| (index, script(text)));
+    speaker.speak_all(scripts.collect(), &settings, done).unwrap();
+    let (mut ensemble, mut heard) = (ensemble(&speaker, 8, 64 << 20), BTreeMap::new());
+    let mut members = Vec::new();
+    for n in 0.. {
+        if n % 4 == 0 && members.len() < TEXTS.len() {
+            members.push(ensemble.join(script(TEXTS[members.len()])).unwrap());
+        }
+        step(&mut ensemble, &mut heard, |_| true);
+        if members.len() == TEXTS.len() && ensemble.is_empty() {
+            break;
+        }
+    }
+    for (text, member) in members.iter().enumerate() {
+        assert_eq!(heard[member].codes, expected[&text], "{}", TEXTS[text]);
+    }
+}
+
+#[test]
 fn a_prompt_is_read_in_pieces_while_others_speak() {
     let speaker = Arc::new(open(Shape { end: -20.0, ..Shape::default() }, 1));
     let mut ensemble = ensemble(&speaker, 8, u64::MAX);
@@ -153,7 +183,7 @@ fn damaged_logits_end_one_text_and_no_other() {
         let speaker = Speaker::open_in(&cpu(1), folder.path(), codec()).unwrap();
         alone(&speaker, TEXTS[1])
     };
-    damage(folder.path(), b'#');
+    super::ahead::damage(folder.path(), b'#');
     let speaker = Arc::new(Speaker::open_in(&cpu(1), folder.path(), codec()).unwrap());
     let mut ensemble = ensemble(&speaker, 4, u64::MAX);
     let mut heard = BTreeMap::new();
