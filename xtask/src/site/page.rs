@@ -159,6 +159,7 @@ fn said(need: &str) -> &str {
         "docker" => "Docker",
         "peers" => "other Python packages, or some minutes",
         "model" => "a published model",
+        "clone" => "a clone and a Rust toolchain",
         need => need,
     }
 }

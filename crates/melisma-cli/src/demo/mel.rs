@@ -1,13 +1,17 @@
 //! The step `mel`: one clip through every preset, and a small dataset.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
+use melisma::config::DeviceRequest;
 use melisma::dataset::{self, Inputs, Options, Request};
 use melisma::mel::{Config, PRESETS, Transform};
-use melisma::output::{self};
+use melisma::output::{self, Existing};
 use melisma::random::Lcg32;
+use melisma::runtime::device;
+use melisma::synth::{Clips, Style};
 use melisma::text::table::{Align, Table};
 use melisma::text::{duration, size};
 
@@ -16,8 +20,12 @@ use super::page::{commands, facts};
 use super::{Chapter, in_words, picture};
 use crate::session::Session;
 
-/// Files in the dataset.
-const FILES: u32 = 40;
+/// Clips in the dataset, and how they are rendered.
+const CLIPS: u32 = 40;
+const CLIP_SECONDS: f64 = 2.0;
+const CLIP_RATE: u32 = 22_050;
+const CLIP_LUFS: f64 = -18.0;
+const PRESET: &str = "bright";
 
 pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let context = session.context()?;
@@ -26,7 +34,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let mut image = String::new();
     for (name, about) in PRESETS {
         let config = Config::preset(name)?;
-        let sound = sweep(config.sample_rate, 4.0, 1.0);
+        let sound = sweep(config.sample_rate, 4.0);
         let transform = Transform::new_in(context, config.clone())?;
         transform.run(&sound)?;
         let start = Instant::now();
@@ -37,20 +45,27 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
             image = picture::spectrogram(&mel, &config);
         }
     }
-    let clip = Clip::mono(22_050, sweep(22_050, 4.0, 1.0));
+    let clip = Clip::mono(22_050, sweep(22_050, 4.0));
     folder.write("clip.wav", &wav::encode(&clip, wav::SampleFormat::S16)?)?;
     let build = dataset(session, folder)?;
     let shown = [
-        "<p>Four seconds of a rising tone over noise; a folder of such clips and a broken file, as one file for \
-         training.</p>\n"
-            .to_owned(),
+        format!(
+            "<p>Four seconds of a rising tone over noise; then {CLIPS} clips of the preset {PRESET}, composed and rendered \
+             for training, and a broken file, as one file of spectrograms.</p>\n"
+        ),
         format!("<figure>{image}<figcaption><span>4 s</span><span>preset builder</span></figcaption></figure>\n"),
         facts(&[
             (format!("{:.0}x", build.speed), "faster than the clips play"),
             (build.segments.to_string(), "segments of one second, each with its checksum"),
             (build.refused.to_string(), "broken file, named and left out"),
         ]),
-        commands(&["melisma mel clip.wav -o clip.npy", "melisma dataset build wavs/ -o train.h5 --segment 1s"]),
+        commands(&[
+            "melisma mel clip.wav -o clip.npy",
+            &format!(
+                "melisma synth preset:{PRESET} -o wavs --clips {CLIPS} --seconds {CLIP_SECONDS} --rate {CLIP_RATE}"
+            ),
+            "melisma dataset build wavs/ -o train.h5 --segment 1s",
+        ]),
     ];
     Ok(Chapter {
         title: "Spectrograms, one or a million".to_owned(),
@@ -74,10 +89,7 @@ fn dataset(session: &Session, folder: &Folder) -> Result<Build> {
     output::create_directory(&scratch.0)?;
     let sounds = folder.path("wavs");
     output::create_directory(&sounds)?;
-    for index in 0..FILES {
-        let clip = Clip::mono(22_050, sweep(22_050, 2.0, 0.5 + index as f32 / 40.0));
-        folder.write(&format!("wavs/{index:02}.wav"), &wav::encode(&clip, wav::SampleFormat::S16)?)?;
-    }
+    render(session, &sounds, folder.existing())?;
     let broken = scratch.0.join("broken.wav");
     std::fs::write(&broken, b"RIFF").map_err(|error| output::failed(&broken, error))?;
     let second = Duration::from_secs(1);
@@ -101,14 +113,29 @@ fn dataset(session: &Session, folder: &Folder) -> Result<Build> {
     Ok(Build { speed, segments: outcome.segments, refused: outcome.failures.len(), table })
 }
 
+/// Renders the clips of the dataset into `folder`.
+fn render(session: &Session, folder: &Path, existing: Existing) -> Result<()> {
+    let style = Style::named(PRESET)?;
+    let clips = Clips::new(style, CLIP_SECONDS, folder)
+        .with_sample_rate(CLIP_RATE)
+        .with_loudness(CLIP_LUFS)
+        .with_existing(existing);
+    let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
+    let n_threads = session.config.threads.value.count();
+    let [waiting, each] = clips.bytes(&clips.compose(0)?);
+    let _memory = session.reserve(&cpu, "rendering clips", waiting + n_threads as u64 * each)?;
+    clips.make(0..CLIPS, (&cpu, session.memory(&cpu).budget(), n_threads), &|| Ok(()))?;
+    Ok(())
+}
+
 /// Returns a rising tone over noise.
-fn sweep(rate: u32, seconds: f32, speed: f32) -> Vec<f32> {
+fn sweep(rate: u32, seconds: f32) -> Vec<f32> {
     let mut random = Lcg32::new(1);
     let mut phase = 0f32;
     let n = (rate as f32 * seconds) as usize;
     let sample = |i: usize| {
         let noise = random.unit() - 0.5;
-        phase = (phase + speed * (200.0 + 3000.0 * i as f32 / n as f32) / rate as f32).fract();
+        phase = (phase + (200.0 + 3000.0 * i as f32 / n as f32) / rate as f32).fract();
         0.4 * (std::f32::consts::TAU * phase).sin() + 0.02 * noise
     };
     (0..n).map(sample).collect()

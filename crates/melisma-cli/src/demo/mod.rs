@@ -3,12 +3,14 @@
 mod folder;
 mod machine;
 mod mel;
+mod next;
 mod optimize;
 mod pack;
 mod page;
 mod picture;
 mod player;
 mod runtime;
+mod serve;
 mod snac;
 mod synth;
 
@@ -53,6 +55,7 @@ const STEPS: &[(&str, Step)] = &[
     ("mel", mel::run),
     ("pack", pack::run),
     ("optimize", optimize::run),
+    ("serve", serve::run),
 ];
 
 /// A completed step.

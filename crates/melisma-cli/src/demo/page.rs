@@ -11,7 +11,7 @@ use melisma::text::table::{Align, Table};
 use melisma::text::{count, duration};
 use melisma_server::page::STYLE;
 
-use super::Done;
+use super::{Done, next};
 
 /// A round button in the place of each player's own controls, and a picture that follows the sound.
 const SCRIPT: &str = include_str!("page.js");
@@ -28,9 +28,10 @@ pub fn html(steps: &[Done]) -> Result<String> {
          <title>Melisma: a tour</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <header><h1>Melisma</h1><span class=\"status\">{}</span></header>\n<main>\n\
          <p class=\"lead\">Everything below was computed on this machine when this page was written. The commands run in \
-         the page's folder, on the files beside it. Press play, look, then try them on your own files.</p>\n{shown}<details id=\"machine\"><summary>The machine, the settings and where the time \
+         the page's folder, on the files beside it. Press play, look, then try them on your own files.</p>\n{shown}{}<details id=\"machine\"><summary>The machine, the settings and where the time \
          went</summary>\n{}{folded}</details>\n</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&status),
+        next::html(),
         times(steps)
     ))
 }
