@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use melisma::llama::{Batch, Choice, Input, Key, Model, Options, Sampler, Sequence};
 use melisma::snac;
 use melisma::speak::{Delivery, Pace, Speaker, synthetic};
-use melisma::{Budget, Context, DType, Result, Tensor};
+use melisma::{Budget, Context, DType, Queue, Result, Tensor};
 
 use super::size::{ORPHEUS, WORDS, weights};
 use super::voice::{SEED, SETTINGS, TEXT};
@@ -84,7 +84,8 @@ fn steps(context: &Context, model: &Arc<Model>, codec: &snac::Model, (n, rate): 
     let mut sampler = Sampler::new_in(context, SETTINGS.sample, SETTINGS.penalty_window)?;
     let n_codes = codec.config().codebook_size as u32;
     let first = (config.n_tokens - codec.config().n_slots() * n_codes as usize - WORDS) as u32;
-    let wanted = [first..first + n_codes];
+    let codes = first..first + n_codes;
+    let wanted = [codes];
     let sequences: Vec<Sequence> = (0..n).map(|_| batch.open()).collect();
     let mut past: Vec<Vec<u32>> =
         (0..n).map(|text| (0..N_PAST).map(|at| first + ((text * 31 + at * 17) as u32) % n_codes).collect()).collect();
@@ -122,12 +123,13 @@ fn copy_rate(context: &Context) -> Result<f64> {
     let (from, mut to) = (tensor()?, tensor()?);
     let mut outcome = Ok(());
     let measured = measure(Plan { warm_up: 2, least: 7, most: 20, time: Duration::from_millis(200) }, || {
-        let mut copy = || {
-            queue.copy(from.view::<f32>()?, to.view_mut()?)?;
-            queue.synchronize()
-        };
-        outcome = copy();
+        outcome = copy(queue, &from, &mut to);
     });
     outcome?;
     Ok(2.0 * COPIED as f64 / measured.median)
+}
+
+fn copy(queue: &Queue, from: &Tensor, to: &mut Tensor) -> Result<()> {
+    queue.copy(from.view::<f32>()?, to.view_mut()?)?;
+    queue.synchronize()
 }

@@ -37,8 +37,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   melisma dataset verify --json train.h5
-  melisma dataset verify train.h5 --repair --from wavs/
-  melisma dataset verify train.h5 --repair --list names.tsv --root wavs/")]
+  melisma dataset verify train.h5 --repair --from wavs/")]
     Verify {
         /// A dataset, or a .jsonl file of tokens
         path: PathBuf,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use melisma::runtime::thread::start_in;
 use melisma::snac::EngineOptions;
 use melisma::text::table::{Align, Table};
 use melisma::text::{count, duration};
@@ -55,11 +56,11 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let server = Server::bind(settings)?;
     let (address, is_ready, has_ended) = (server.address(), server.readiness(), AtomicBool::new(false));
     let (asked, ready) = thread::scope(|scope| {
-        let client = scope.spawn(|| {
+        let client = start_in(scope, || {
             let asked = wait(&is_ready, &has_ended).and_then(|()| Ok((start.elapsed(), ask(address, &recording)?)));
             stopper.drain();
             asked
-        });
+        })?;
         let ran = server.run(|metrics| load(session, metrics, log));
         has_ended.store(true, Ordering::Relaxed);
         let asked = client.join().map_err(|_| failed("the client ended early"))?;

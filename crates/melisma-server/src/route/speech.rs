@@ -25,7 +25,7 @@ use crate::http::upload::RequestBody;
 use crate::log::Level;
 use crate::picture::Picture;
 use crate::record::Record;
-use crate::speakers::{Said, Speakers, Speech};
+use crate::speakers::{Speakers, Speech, Utterance};
 use crate::speech::{Narrator, Narrators, Request, StreamFormat};
 use crate::upstream::{CompletionEvent, CompletionStream, Limits, PromptVars, fault};
 
@@ -117,7 +117,7 @@ pub(super) fn voices(app: &App, call: &Call) -> Result<Reply, Failure> {
 async fn feed_frames(record: Arc<Record>, mut speech: Speech, mut intake: Intake) -> Result<Ledger, Failure> {
     let (mut has_begun, mut all_notes) = (false, Vec::new());
     loop {
-        let Said { codes, notes, end } = speech.next().await.ok_or_else(|| failed("its thread is gone"))?;
+        let Utterance { codes, notes, end } = speech.next().await.ok_or_else(|| failed("its thread is gone"))?;
         if !notes.is_empty() {
             all_notes.extend(notes.iter().map(ToString::to_string));
             record.note("notes", all_notes.clone());

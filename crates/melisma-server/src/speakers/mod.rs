@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 pub use capacity::{SpeakerCapacity, SpeakerSource};
 pub use model::{Loading, VoiceModel, open_all};
-pub use stream::{Said, Speech};
+pub use stream::{Speech, Utterance};
 
 use crate::config::Speakers as Sizing;
 use crate::log::{Level, Log};

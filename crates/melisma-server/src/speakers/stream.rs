@@ -12,7 +12,7 @@ use super::Shared;
 
 /// What a text said in a step.
 #[derive(Debug)]
-pub struct Said {
+pub struct Utterance {
     /// The frames that became whole; `None` if there are none.
     pub codes: Option<Codes>,
     /// What its listener should know.
@@ -25,29 +25,29 @@ pub struct Said {
 #[derive(Debug)]
 pub struct Speech {
     shared: Arc<Shared>,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<Utterance>,
 }
 
-impl From<speak::Said> for Said {
-    fn from(said: speak::Said) -> Self {
+impl From<speak::Utterance> for Utterance {
+    fn from(said: speak::Utterance) -> Self {
         let codes = Some(said.codes).filter(|codes| codes.n_frames() > 0);
         Self { codes, notes: said.notes, end: said.end }
     }
 }
 
-impl Said {
+impl Utterance {
     pub(super) fn failed(error: melisma::Error) -> Self {
         Self { codes: None, notes: Vec::new(), end: Some(Err(error)) }
     }
 }
 
 impl Speech {
-    pub(super) fn new(shared: Arc<Shared>, said: mpsc::Receiver<Said>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, said: mpsc::Receiver<Utterance>) -> Self {
         Self { shared, said }
     }
 
     /// Returns what the text says next, or `None` if its thread is gone.
-    pub async fn next(&mut self) -> Option<Said> {
+    pub async fn next(&mut self) -> Option<Utterance> {
         let said = self.said.recv().await;
         self.shared.tell();
         said

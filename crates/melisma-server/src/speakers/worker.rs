@@ -9,14 +9,14 @@ use melisma::speak::{Ensemble, Member, Script};
 use melisma::{Error, ErrorKind};
 use tokio::sync::mpsc;
 
-use super::{Said, Shared};
+use super::{Shared, Utterance};
 use crate::queue::Slot;
 
 /// The thread's end of a client's text.
 #[derive(Debug)]
 pub(super) struct Listener {
     slot: Slot,
-    said: mpsc::Sender<Said>,
+    said: mpsc::Sender<Utterance>,
 }
 
 pub(super) struct Worker {
@@ -28,7 +28,7 @@ pub(super) struct Worker {
 }
 
 impl Listener {
-    pub(super) fn new(slot: Slot, said: mpsc::Sender<Said>) -> Self {
+    pub(super) fn new(slot: Slot, said: mpsc::Sender<Utterance>) -> Self {
         Self { slot, said }
     }
 
@@ -38,7 +38,7 @@ impl Listener {
     }
 
     /// Sends the end. The slot is free before the client sees it.
-    fn end(self, said: Said) {
+    fn end(self, said: Utterance) {
         let Self { slot, said: sender } = self;
         drop(slot);
         // It fails only if the client has left.
@@ -56,7 +56,7 @@ impl Worker {
             for (script, listener) in joining {
                 match self.ensemble.join(script) {
                     Ok(member) => drop(self.listeners.insert(member, listener)),
-                    Err(error) => listener.end(Said::failed(error)),
+                    Err(error) => listener.end(Utterance::failed(error)),
                 }
             }
             let gone = self.listeners.iter().filter(|(_, listener)| listener.said.is_closed());
@@ -101,10 +101,12 @@ impl Worker {
         self.idle_since = is_idle.then_some(n_changes);
         for said in step.said {
             let member = said.member;
-            let said = Said::from(said);
+            let said = Utterance::from(said);
             let Some(end) = &said.end else {
                 // There is room, unless the client has left.
-                let _ = self.listeners.get(&member).map(|listener| listener.said.try_send(said));
+                if let Some(listener) = self.listeners.get(&member) {
+                    let _ = listener.said.try_send(said);
+                }
                 continue;
             };
             self.shared.metrics.ended(if end.is_ok() { "done" } else { "failed" });
@@ -119,7 +121,7 @@ impl Worker {
         self.shared.is_lost.fetch_or(error.kind() == ErrorKind::Device, Relaxed);
         for listener in std::mem::take(&mut self.listeners).into_values() {
             self.shared.metrics.ended("failed");
-            listener.end(Said::failed(Error::new(error.kind(), error.to_string())));
+            listener.end(Utterance::failed(Error::new(error.kind(), error.to_string())));
         }
     }
 }
@@ -132,7 +134,7 @@ impl Drop for Worker {
             state.is_stopping = true;
             std::mem::take(&mut state.joining)
         };
-        let stopping = || Said::failed(Error::unsupported("the server is stopping"));
+        let stopping = || Utterance::failed(Error::unsupported("the server is stopping"));
         joining.into_iter().for_each(|(_, listener)| listener.end(stopping()));
         std::mem::take(&mut self.listeners).into_values().for_each(|listener| listener.end(stopping()));
     }

@@ -12,6 +12,7 @@
 
 mod batch;
 mod config;
+mod layers;
 mod model;
 mod sampler;
 mod sequence;
@@ -21,6 +22,8 @@ mod weights;
 pub(crate) use batch::PAGE_LEN;
 pub use batch::{Batch, Input, Options};
 pub use config::{Config, Scaling};
+#[cfg(feature = "speak")]
+pub(crate) use layers::row_bytes;
 pub use melisma_kernels::language::sample::{Key, Sample};
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::Model;

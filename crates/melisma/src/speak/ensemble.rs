@@ -54,7 +54,7 @@ pub struct Member(u64);
 #[non_exhaustive]
 pub struct Step {
     /// The texts that have new frames or ended, in the order in which they joined.
-    pub said: Vec<Said>,
+    pub said: Vec<Utterance>,
     /// Tokens that were drawn.
     pub n_tokens: usize,
     /// Whether some text read of its prompt.
@@ -64,7 +64,7 @@ pub struct Step {
 /// What a text said in a step.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Said {
+pub struct Utterance {
     /// The text.
     pub member: Member,
     /// The frames that became whole.
@@ -180,7 +180,7 @@ impl Ensemble {
             }
             if codes.n_frames() > 0 || end.is_some() {
                 let notes = std::mem::take(&mut run.notes);
-                said.push(Said { member: self.members[place], codes, notes, end });
+                said.push(Utterance { member: self.members[place], codes, notes, end });
             }
         }
         for place in ended.into_iter().rev() {
@@ -189,13 +189,14 @@ impl Ensemble {
         Ok(Step { said, n_tokens: stepped.n_drawn, has_prompt: stepped.has_prompt })
     }
 
-    /// Returns the time of a step of `n` texts, from a few that are tried. Nothing is left of them.
+    /// Returns the time of a step of `n` texts, at most as many as are spoken at once, from a few that are tried. Nothing
+    /// is left of them.
     ///
     /// # Errors
     /// The device failed.
     pub fn step_time(&mut self, n: usize) -> Result<Duration> {
         let way = self.speaker.way();
-        self.stage.step_time(n, way)
+        self.stage.step_time(n.clamp(1, self.n_texts.max(1)), way)
     }
 
     fn codec(&self) -> &Arc<snac::Model> {

@@ -30,7 +30,7 @@ mod tokenizer;
 pub use ahead::Pace;
 pub use config::{Config, Number};
 pub use cycle::CycleDetector;
-pub use ensemble::{Ensemble, EnsembleOptions, Member, Said, Step};
+pub use ensemble::{Ensemble, EnsembleOptions, Member, Step, Utterance};
 pub use estimate::Estimate;
 pub use format::{Draw, FILE_NAME, Format, Settings};
 pub use list::{Corpus, Event, Job, Line, List, Spoken};

@@ -12,7 +12,7 @@ use super::run::{Note, ScriptRun, Stage, silent};
 use super::script::{Script, Writer};
 use super::speech::{Delivery, Speech};
 use super::tokenizer::Tokenizer;
-use crate::llama::{Batch, Model, Options, PAGE_LEN, Rounding};
+use crate::llama::{self, Model, Options, PAGE_LEN, Rounding};
 use crate::runtime::memory::{Needed, Space};
 use crate::snac::tokens::Ledger;
 use crate::snac::{self, Codes, Decoder, Engine};
@@ -182,8 +182,8 @@ impl Speaker {
         let engine = Engine::needed(self.codec.config(), self.context.device(), 1);
         let rotary = (4 * config.head_dim).saturating_mul(context.next_multiple_of(PAGE_LEN));
         // The logits and what the sampler makes of them.
-        let drawn = at_once * 8 * config.n_tokens;
-        let model = rotary.saturating_add(Batch::row_bytes(config, self.context.device())).saturating_add(drawn) as u64;
+        let drawn = at_once.saturating_mul(8 * config.n_tokens);
+        let model = rotary.saturating_add(llama::row_bytes(config, self.context.device())).saturating_add(drawn) as u64;
         match self.context.device() {
             Device::Cpu(_) => Needed { host: engine.host.saturating_add(model), ..engine },
             Device::Cuda(_) => Needed { device: engine.device.saturating_add(model), ..engine },

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use melisma::Context;
 use melisma::snac::{Config, Model};
 use melisma::speak::synthetic::{self, Shape};
-use melisma::speak::{CycleDetector, Delivery, Speaker, cut};
+use melisma::speak::{CycleDetector, Delivery, Ensemble, EnsembleOptions, Speaker, cut};
 
 use super::{COUNTS, Calls, Change, FLOATS, PLACES, each, float, limit};
 
@@ -21,7 +21,12 @@ fn speech() {
     let codec = Arc::new(Model::random(small, 0).unwrap());
     let folder = tempfile::tempdir().unwrap();
     synthetic::write(folder.path(), &codec, Shape::default(), u64::MAX).unwrap();
-    let speaker = Speaker::open_in(&Context::cpu().unwrap(), folder.path(), codec).unwrap();
+    let speaker = Arc::new(Speaker::open_in(&Context::cpu().unwrap(), folder.path(), codec).unwrap());
+    each!(calls, "script_within", context in COUNTS => speaker.script_within("One. Two three.", None, 0, context).map(drop));
+    each!(calls, "free_cache_bytes", n_texts in COUNTS => speaker.free_cache_bytes(n_texts));
+    each!(calls, "Ensemble", n_texts in COUNTS, cache_bytes in PLACES, n in COUNTS => {
+        Ensemble::new(Arc::clone(&speaker), EnsembleOptions { n_texts, cache_bytes })?.step_time(n)
+    });
     let speak = |seed: u64, delivery: &Delivery| {
         let mut speech = speaker.speak(speaker.script("One.", None, seed)?, delivery)?;
         speech.next().transpose()

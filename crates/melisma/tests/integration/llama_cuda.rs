@@ -8,6 +8,8 @@ use half::{bf16, f16};
 use melisma::config::DeviceRequest;
 use melisma::format::safetensors::{Tensor, encode};
 use melisma::llama::{Batch, Input, Key, Model, Options, Rounding, Sample, Sampler};
+use melisma::snac::{self, Config};
+use melisma::speak::synthetic::{self, Shape};
 use melisma::{Context, DType, Existing, Remedy, pack};
 use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
@@ -216,4 +218,53 @@ fn weights_on_a_gpu_are_counted_on_cuda() {
         assert_eq!(held, needed + norms, "{name}");
     }
     assert_eq!(Model::needed(folder("none"), &device).device, 0);
+}
+
+/// Microseconds that the kernels of a step take in a layer of Orpheus' size, and tokens per second of 28 of them.
+#[test]
+#[ignore = "extended: figures of this machine"]
+fn on_cuda_kernels() {
+    const N_LAYERS: usize = 4;
+    const N_PAST: usize = 600;
+    let Some(context) = context() else { return };
+    let mut small = Config::snac_24khz();
+    (small.encoder_dim, small.decoder_dim) = (8, 64);
+    let (codec, folder) = (snac::Model::random(small, 0).unwrap(), tempfile::tempdir().unwrap());
+    let shape =
+        Shape { n_layers: N_LAYERS, n_channels: 3072, n_inner: 8192, n_heads: 24, n_key_heads: 8, ..Shape::default() };
+    synthetic::write(folder.path(), &codec, Shape { context: 1024, ..shape }, 0).unwrap();
+    let model = Arc::new(Model::open_in(&context, folder.path()).unwrap());
+    let past: Vec<u32> = (0..N_PAST as u32).map(|at| 300 + at * 17 % 4096).collect();
+    // 256 rows are a graph after the prompts.
+    for n in [1, 8, 16, 64, 224] {
+        let mut spans = Vec::new();
+        // The first step of a batch is no graph; kernels are loaded in the first batch.
+        for _ in 0..2 {
+            let options = Options { context: 700, n_cached: n * 704 };
+            let mut batch = Batch::new_in(&context, &model, options).unwrap();
+            let sequences: Vec<_> = (0..n).map(|_| batch.open()).collect();
+            for tokens in [&past[..], &past[..1]] {
+                context.queue().start_timing().unwrap();
+                context.queue().device_spans().unwrap();
+                let inputs = sequences.iter().map(|sequence| Input { sequence, tokens, wanted: &[] });
+                batch.step(&inputs.collect::<Vec<_>>()).unwrap();
+                spans = context.queue().device_spans().unwrap();
+            }
+            let start = std::time::Instant::now();
+            for _ in 0..20 {
+                let inputs = sequences.iter().map(|sequence| Input { sequence, tokens: &past[..1], wanted: &[] });
+                batch.step(&inputs.collect::<Vec<_>>()).unwrap();
+            }
+            context.queue().synchronize().unwrap();
+            let step = start.elapsed().as_secs_f64() / 20.0;
+            let rate = n as f64 / (step * 28.0 / N_LAYERS as f64);
+            println!(
+                "{n} rows: {:.1} us a layer in a graph, {rate:.0} tokens/s of 28 layers",
+                1e6 * step / N_LAYERS as f64
+            );
+        }
+        for span in spans.iter().skip(spans.len() / N_LAYERS).take(spans.len() / N_LAYERS) {
+            println!("{n} rows: {span:?}");
+        }
+    }
 }

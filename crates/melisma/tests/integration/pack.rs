@@ -223,10 +223,7 @@ fn files_are_unpacked(device: &Device) {
     let tiny = Budget::new(1 << 20, 1 << 20);
     let error = Archive::open(&plain, &tiny).unwrap().on(device).check(2, &|_| {}).unwrap_err();
     assert_eq!(error.kind(), melisma::ErrorKind::Memory);
-    assert!(
-        matches!(Remedy::of(&error)[..], [Remedy::RaiseMemoryLimit { least: Some(_) }]),
-        "{error}"
-    );
+    assert!(matches!(Remedy::of(&error)[..], [Remedy::RaiseMemoryLimit { least: Some(_) }]), "{error}");
 }
 
 #[test]

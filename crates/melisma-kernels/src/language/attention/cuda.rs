@@ -12,7 +12,7 @@ const SOURCE: Source =
     Source { name: "language_attention", text: include_str!("attention.cu"), headers: &[DEVICE, CURVE, TOKENS] };
 
 /// The most warps of a block; each has a page at a time.
-const MAX_WARPS: usize = 8;
+const MAX_WARPS: usize = 16;
 /// Shared memory that a block has by default.
 const SHARED_BYTES: usize = 48 << 10;
 

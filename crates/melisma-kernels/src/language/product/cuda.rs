@@ -169,7 +169,7 @@ impl Prepared {
         // sums of all parts.
         unsafe { queue.launch(&self.many[usize::from(block_rows > 64)], launch, arguments![work])? };
         if n_splits > 1 {
-            // SAFETY: as above.
+            // SAFETY: the scratch has the sums of all parts, and the plan checked that y has these rows.
             unsafe { queue.launch(&self.add, Launch::shared(queue, n_sums), arguments![work])? };
         }
         Ok(())

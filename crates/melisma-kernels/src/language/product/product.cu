@@ -171,7 +171,7 @@ constexpr u32 MANY_OUTPUTS = 64, STAGES = 3;
 // grid: (rows / ROWS, outputs / 64, parts of K), block: 256.
 template <u32 ROWS>
 __device__ __forceinline__ void product_many(const Many& many) {
-  constexpr u32 N = ROWS / 32, LOADS = (MANY_OUTPUTS + 2 * ROWS) * 4 / 256, STAGE = 256 * LOADS;
+  constexpr u32 N = ROWS / 32, STAGE = 4 * (MANY_OUTPUTS + 2 * ROWS);
   DYNAMIC_SHARED(uint4, shared);
   const u32 thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4, n_k = many.k;
   const u32 warp_output = thread / 32 % 2 * 32, warp_row = thread / 64 * 8 * N;
@@ -180,29 +180,23 @@ __device__ __forceinline__ void product_many(const Many& many) {
   const u32 n_parts = PARTS / gridDim.z, first_part = blockIdx.z * n_parts;
   const u32 begin = min(first_part * per_part, n_chunks), end = min((first_part + n_parts) * per_part, n_chunks);
 
-  // Each load of a thread is 16 bytes of one row: weights, then high parts, then low ones.
-  const u16* from[LOADS];
-  bool exists[LOADS];
-#pragma unroll
-  for (u32 i = 0; i < LOADS; i++) {
-    const u32 row = (256 * i + thread) / 4;
-    if (row < MANY_OUTPUTS) {
-      exists[i] = first_output + row < many.n_outputs;
-      from[i] = many.w + (u64)(exists[i] ? first_output + row : 0) * n_k;
-    } else {
-      const u32 low = row >= MANY_OUTPUTS + ROWS, of_x = first_row + row - MANY_OUTPUTS - low * ROWS;
-      exists[i] = of_x < many.n_rows;
-      from[i] = many.x + ((u64)low * many.n_rows + (exists[i] ? of_x : 0)) * n_k;
-    }
-  }
+  // A thread loads 16 bytes of every 64th row: of the weights, of the high parts, then of the low ones.
+  const u32 row = thread / 4, n_rows = many.n_rows - min(many.n_rows, first_row);
+  const bool has_output = first_output + row < many.n_outputs;
+  const u16* of_w = many.w + (u64)(first_output + row) * n_k;
+  const u16* of_x = many.x + (u64)(first_row + row) * n_k;
   const auto fetch = [&](u32 chunk) {
     if (chunk < end) {
-      uint4* stage = shared + (chunk - begin) % STAGES * STAGE;
+      uint4* stage = shared + (chunk - begin) % STAGES * STAGE + thread;
       const u32 at = CHUNK * chunk + 8 * (thread % 4);
+      const bool has_weights = has_output && at < n_k;
+      cp_async_16(stage, has_weights ? of_w + at : many.w, has_weights ? 16 : 0);
 #pragma unroll
-      for (u32 i = 0; i < LOADS; i++) {
-        const bool is_there = exists[i] && at < n_k;
-        cp_async_16(stage + 256 * i + thread, from[i] + (is_there ? at : 0), is_there ? 16 : 0);
+      for (u32 i = 0; i < ROWS / 32; i++) {
+        const u32 low = i / (ROWS / 64), further = i % (ROWS / 64) * 64;
+        const bool exists = row + further < n_rows && at < n_k;
+        const u16* from = of_x + ((u64)low * many.n_rows + further) * n_k + at;
+        cp_async_16(stage + 256 * (i + 1), exists ? from : many.w, exists ? 16 : 0);
       }
     }
     cp_async_commit();

@@ -29,7 +29,7 @@ fn ensemble(speaker: &Arc<Speaker>, n_texts: usize, cache_bytes: u64) -> Ensembl
 
 /// Takes a step of the texts that are ready.
 fn step(ensemble: &mut Ensemble, heard: &mut BTreeMap<Member, Heard>, ready: impl Fn(Member) -> bool) {
-    for Said { member, codes, notes, end } in ensemble.step(ready).unwrap().said {
+    for Utterance { member, codes, notes, end } in ensemble.step(ready).unwrap().said {
         let of = heard.entry(member).or_default();
         assert_eq!(of.end, None, "it goes on after its end");
         of.codes.extend_from_slice(codes.frames().as_slice());
@@ -183,7 +183,7 @@ fn damaged_logits_end_one_text_and_no_other() {
         let speaker = Speaker::open_in(&cpu(1), folder.path(), codec()).unwrap();
         alone(&speaker, TEXTS[1])
     };
-    super::ahead::damage(folder.path(), b'#');
+    ahead::damage(folder.path(), b'#');
     let speaker = Arc::new(Speaker::open_in(&cpu(1), folder.path(), codec()).unwrap());
     let mut ensemble = ensemble(&speaker, 4, u64::MAX);
     let mut heard = BTreeMap::new();
