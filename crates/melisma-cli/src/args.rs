@@ -191,8 +191,8 @@ docs/protocol.md describes the routes. Every option has an environment twin: --m
 MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS.
 
 Examples:
-  melisma serve --model snac_24khz/ --voice-model orpheus/
-  melisma serve --upstream http://127.0.0.1:8000 --host 0.0.0.0 --api-key-file key.txt --allow-host audio.example.com")]
+  melisma serve --model snac_24khz/ --voice-model orpheus/ --host 0.0.0.0 --api-key-file key.txt
+  melisma serve --model snac_24khz/ --upstream http://127.0.0.1:8000")]
     Serve(ServeArgs),
     /// Show the hardware and libraries of this machine, and which of them are used
     #[command(after_help = "\

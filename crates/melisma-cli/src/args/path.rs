@@ -174,6 +174,7 @@ mod tests {
         "shell",
         "size",
         "speaker_column",
+        "speakers",
         "speed",
         "stems_by",
         "storage",
