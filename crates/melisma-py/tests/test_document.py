@@ -212,12 +212,13 @@ class Servers(unittest.TestCase):
             ({"speakers": 0}, "speakers: expected auto or 1 to 4096"),
             ({"voice_model": {"two words": "x"}}, "voice_model: the voice model in x has no name"),
             ({"voice_model": {"upstream": "x"}}, "voice_model: the name upstream is that of an upstream"),
-            ({"voice_model": "absent", "streams": 1}, "absent"),
             ({"max_streams": 0}, "max_streams: expected 1 to 65536, got 0"),
             ({"max_streams": 65_537}, "max_streams: expected 1 to 65536"),
         ]:
             with self.assertRaisesRegex(ValueError, said):
                 melisma.serve(**wrong)
+        with self.assertRaisesRegex(FileNotFoundError, "absent"):
+            melisma.serve(voice_model="absent", streams=1)
         with self.assertRaisesRegex(ValueError, "upstream without model"):
             melisma.serve(upstream="http://127.0.0.1:1")
 

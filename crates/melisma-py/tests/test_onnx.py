@@ -32,7 +32,7 @@ class Models(unittest.TestCase):
         self.assertLess(report["accuracy"]["relative"], 1e-3)
         memory = report["memory_bytes"]
         self.assertGreater(memory["peak"], 0)
-        self.assertEqual(memory["allocated"] + (memory["program"] or 0), memory["peak"])
+        self.assertEqual(memory["allocated"], max(memory["peak"] - (memory["program"] or 0), 0))
         self.assertTrue(any(row["outcome"] for row in report["candidates"]))
         again = self.optimizer.optimize(self.model, {"x": self.x.shape})
         self.assertTrue(again["cache"]["hit"])
