@@ -293,7 +293,8 @@ class World:
                 melisma.apply_tensor_optimizations({"threads": 1})(lambda x, y: (x, y)), x=matrix(3, 4), y=2
             ),
             "melisma.serve": lambda: Recipe(
-                melisma.serve, port=0, model="builtin:mini24", upstream=None, api_key="key", streams=2, max_streams=1, queue=1.0
+                melisma.serve, port=0, model="builtin:mini24", upstream=None, voice_model=path("voice"), speakers=2,
+                api_key="key", streams=2, max_streams=1, queue=1.0
             ),
             "melisma.serve keys of a file": lambda: Recipe(
                 melisma.serve, api_key_file=path("keys.txt"), log=lambda line: None, log_level="warn", streams=1
