@@ -148,7 +148,7 @@ test("the command of a changed piece makes what is heard", async () => {
   const heard = await captured(page);
   const line = await page.textContent("#command");
   assert.match(line, /^melisma synth preset:sleep -o sleep\.wav '--seed=good night' '--key=F#' --mode=lydian --tempo=90 /);
-  assert.match(line, / --voices=melody,swells .*--brightness=1\.585.* --seconds 60 --endless/);
+  assert.match(line, / --intensity=0\.8 --brightness=1\.585 --reverb=0\.6 --seconds 60 --endless/);
   const { "sleep.wav": bytes } = await shell(line.replace("--seconds 60", "--seconds 6"));
   const at = bytes.indexOf("data") + 8;
   const made = new Int16Array(bytes.buffer.slice(bytes.byteOffset + at, bytes.byteOffset + bytes.length));
