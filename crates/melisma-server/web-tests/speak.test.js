@@ -90,9 +90,9 @@ test("what is asked last is heard, whatever was asked before", async () => {
   await page.evaluate(() => document.getElementById("example").click());
   await page.fill("#tokens", tokens);
   await page.click("#decode");
-  await ledger(page, "tokens were accepted");
-  await pause(1500);
   const n = tokens.match(/custom_token/g).length;
+  await ledger(page, `All ${n} tokens were accepted`);
+  await pause(1500);
   assert.match(await page.textContent("#ledger"), new RegExp(`All ${n} tokens`));
   assert.equal(await page.textContent("#speak-title"), "Tokens");
 });
