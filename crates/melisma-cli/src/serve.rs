@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use melisma::config::{Layers, Policy, Sources};
+use melisma::config::{Layers, Sources};
 use melisma::format::read_text;
 use melisma::llama;
 use melisma::runtime::device::Device;
@@ -116,13 +116,18 @@ fn load(
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = context.budget();
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
-    let speakers = speakers(session, voice_models, &codec, log)?;
+    let speakers = speakers(session, (voice_models, batcher.slots().limit()), &codec, log)?;
     systemd::tell("READY=1");
     Ok(Decoder { model: codec.model, batcher, encoder, speakers, device: context.device().clone() })
 }
 
 /// Opens the voice models, which speak the frames of `codec`.
-fn speakers(session: &Session, models: &[VoiceModel], codec: &Codec, log: &Log) -> Result<Vec<Speakers>> {
+fn speakers(
+    session: &Session,
+    (models, n_streams): (&[VoiceModel], usize),
+    codec: &Codec,
+    log: &Log,
+) -> Result<Vec<Speakers>> {
     if models.is_empty() {
         return Ok(Vec::new());
     }
@@ -132,10 +137,9 @@ fn speakers(session: &Session, models: &[VoiceModel], codec: &Codec, log: &Log) 
         Needed { host: all.host.saturating_add(one.host), device: all.device.saturating_add(one.device) }
     });
     session.require(context.device(), "serving these voice models", weights)?;
-    let rounding = Policy::new(&session.config).rounding().map_err(|error| error.at("serve"))?;
-    let opening = Opening::default().with_rounding(rounding).with_config(session.speak.clone());
+    let opening = Opening::default().with_rounding(rounding(session)?).with_config(session.speak.clone());
     let sizing = session.serve.speakers.value;
-    let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, log: log.clone() };
+    let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, n_streams, log: log.clone() };
     speakers::open_all(models, loading)
 }
 

@@ -301,10 +301,11 @@ fn load(
     let max_streams = streams.slots(device, most);
     let folder = exec.config.cache_dir.value.as_deref();
     let cache = folder.map(|folder| CapacityCache::of(folder, &model, device, max_streams));
+    let rounding = Policy::new(&exec.config).rounding()?;
     let setup = Setup {
         queue: exec.context.queue(),
         budget: exec.context.budget(),
-        options: EngineOptions::new(max_streams),
+        options: EngineOptions::new(max_streams).with_rounding(rounding),
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
         log: log.clone(),
@@ -312,10 +313,9 @@ fn load(
     let batcher = Batcher::start(&model, setup)?;
     let budget = exec.context.budget();
     let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
-    let opening =
-        Opening::default().with_rounding(Policy::new(&exec.config).rounding()?).with_config(exec.speak.clone());
-    let (context, sizing) = (&exec.context, exec.serve.speakers.value);
-    let speakers =
-        speakers::open_all(voice_models, speakers::Loading { context, codec: &model, opening, sizing, log })?;
+    let opening = Opening::default().with_rounding(rounding).with_config(exec.speak.clone());
+    let (context, sizing, n_streams) = (&exec.context, exec.serve.speakers.value, batcher.slots().limit());
+    let loading = speakers::Loading { context, codec: &model, opening, sizing, n_streams, log };
+    let speakers = speakers::open_all(voice_models, loading)?;
     Ok(Decoder { model, batcher, encoder, speakers, device: exec.context.device().clone() })
 }

@@ -24,9 +24,9 @@ impl Elf {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// It is no little-endian ELF file of 64 bits, or a part lies outside of it.
+    /// The bytes are not a little-endian 64-bit ELF file, or a part lies outside of it.
     pub fn read(bytes: &[u8]) -> Result<Self> {
-        ensure!(bytes.starts_with(b"\x7fELF\x02\x01"), "it is no little-endian ELF file of 64 bits");
+        ensure!(bytes.starts_with(b"\x7fELF\x02\x01"), "not a little-endian 64-bit ELF file");
         let sections = Section::all(bytes)?;
         let mut elf = Self { machine: u16_at(bytes, 18)?, libraries: Vec::new(), versions: Vec::new() };
         for section in &sections {

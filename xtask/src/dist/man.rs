@@ -186,7 +186,7 @@ fn marked(term: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns text that is no request, whatever it begins with.
+/// Returns a line of text, whose first sign is never read as a command of troff.
 fn line(text: &str) -> String {
     let text = escaped(text);
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

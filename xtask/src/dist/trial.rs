@@ -1,5 +1,5 @@
 //! What was built, tried on the oldest Debian that its mirror still has: packages extracted into a folder, which
-//! becomes the root. There is no compiler and no Rust. The wheel is tried on this machine's Python.
+//! becomes the root. It has neither a compiler nor Rust. The wheel is tried on this machine's Python.
 
 use super::release::Release;
 use super::target::Target;

@@ -19,15 +19,17 @@ const READY: Duration = Duration::from_secs(300);
 const TICKS_PER_SECOND: f64 = 100.0;
 const POLL: Duration = Duration::from_millis(20);
 /// Settings of a user's own server.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 10] = [
     "MELISMA_API_KEY",
     "MELISMA_API_KEY_FILE",
     "MELISMA_HOST",
     "MELISMA_MAX_STREAMS",
     "MELISMA_SERVE_QUEUE",
+    "MELISMA_SERVE_SPEAKERS",
     "MELISMA_SERVE_STREAMS",
     "MELISMA_UPSTREAM",
     "MELISMA_UPSTREAM_KEY_FILE",
+    "MELISMA_VOICE_MODEL",
 ];
 
 /// A running server, ended on drop.

@@ -79,9 +79,14 @@ impl SpeakerCapacity {
     }
 }
 
-/// Opens the ensemble of a voice model, whose cache may take `share` of the free memory.
-pub(super) fn open(speaker: &Arc<Speaker>, sizing: Sizing, share: f64) -> Result<(Ensemble, SpeakerCapacity)> {
-    let most = sizing.0.unwrap_or_else(|| most(speaker.context().device()));
+/// Opens the ensemble of a voice model, whose cache may take `share` of the free memory. Unless a number is given, no
+/// more are measured than there are streams: a text that waits for one would keep others from speaking.
+pub(super) fn open(
+    speaker: &Arc<Speaker>,
+    (sizing, n_streams): (Sizing, usize),
+    share: f64,
+) -> Result<(Ensemble, SpeakerCapacity)> {
+    let most = sizing.0.unwrap_or_else(|| most(speaker.context().device()).min(n_streams).max(1));
     let open = |n_texts: usize| {
         let cache_bytes = (speaker.free_cache_bytes(n_texts) as f64 * share) as u64;
         Ensemble::new(Arc::clone(speaker), EnsembleOptions { n_texts, cache_bytes })

@@ -53,6 +53,8 @@ pub struct Setup {
     pub name: String,
     /// How many speak at a time.
     pub sizing: Sizing,
+    /// As that of [`Loading`].
+    pub n_streams: usize,
     /// The part of the free memory that its cache may take.
     pub memory_share: f64,
     /// Where it tells of its capacity.
@@ -83,9 +85,9 @@ impl Speakers {
     /// # Errors
     /// Memory is too small for its cache, or the device fails.
     pub fn start(speaker: Speaker, setup: Setup) -> Result<Self> {
-        let Setup { name, sizing, memory_share, log } = setup;
+        let Setup { name, sizing, n_streams, memory_share, log } = setup;
         let speaker = Arc::new(speaker);
-        let (ensemble, capacity) = capacity::open(&speaker, sizing, memory_share)?;
+        let (ensemble, capacity) = capacity::open(&speaker, (sizing, n_streams), memory_share)?;
         log.line(Level::Info, &format!("voice model {name}: {capacity}"));
         if capacity.realtime < 1.0 {
             let speed = melisma::text::realtime(capacity.realtime, 1.0);

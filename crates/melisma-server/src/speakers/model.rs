@@ -35,6 +35,8 @@ pub struct Loading<'a> {
     pub opening: Opening,
     /// How many texts each speaks at a time.
     pub sizing: Sizing,
+    /// How many streams of audio there are at a time; more texts are spoken only if the number is given.
+    pub n_streams: usize,
     /// Where they tell of themselves.
     pub log: Log,
 }
@@ -97,7 +99,7 @@ fn folder_name(folder: &Path) -> String {
 /// # Errors
 /// A model cannot be read or does not belong to the codec, or memory is too small.
 pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speakers>> {
-    let Loading { context, codec, opening, sizing, log } = loading;
+    let Loading { context, codec, opening, sizing, n_streams, log } = loading;
     // A CPU has the weights in the same memory, where nothing else counts them.
     let part = match context.device() {
         Device::Cpu(_) => 0.5,
@@ -113,7 +115,7 @@ pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speak
             log.line(Level::Warn, &text);
         }
         let memory_share = part / (models.len() - index) as f64;
-        Speakers::start(speaker, Setup { name: name.clone(), sizing, memory_share, log: log.clone() })
+        Speakers::start(speaker, Setup { name: name.clone(), sizing, n_streams, memory_share, log: log.clone() })
     };
     models.iter().enumerate().map(open).collect()
 }

@@ -19,7 +19,7 @@ fn endless(n: usize) -> (Speakers, TempDir) {
     let context = Context::on(Device::cpu().unwrap(), Budget::unlimited()).unwrap();
     let models = [VoiceModel::new(Some("one"), folder.path()).unwrap()];
     let (opening, log) = (Opening::default(), Log::default());
-    let loading = Loading { context: &context, codec: &codec, opening, sizing: Sizing(Some(n)), log };
+    let loading = Loading { context: &context, codec: &codec, opening, sizing: Sizing(Some(n)), n_streams: 64, log };
     (open_all(&models, loading).unwrap().pop().unwrap(), folder)
 }
 

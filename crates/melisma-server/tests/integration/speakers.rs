@@ -29,6 +29,8 @@ static CODEC: LazyLock<Arc<Model>> = LazyLock::new(|| {
     (small.encoder_dim, small.decoder_dim, small.codebook_size) = (8, 64, 16);
     Arc::new(Model::random(small, 1).unwrap())
 });
+/// Streams of audio at a time.
+const N_STREAMS: usize = 16;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const TEXTS: [&str; 4] = [
     "Good morning.",
@@ -63,13 +65,13 @@ fn open(models: &[(&str, &Path)], n: Option<usize>, codec: &Arc<Model>) -> Resul
     let models: Vec<VoiceModel> =
         models.iter().map(|(name, folder)| VoiceModel::new(Some(name), folder).unwrap()).collect();
     let (opening, log) = (Opening::default(), Log::default());
-    open_all(&models, Loading { context: &context(), codec, opening, sizing: Sizing(n), log })
+    open_all(&models, Loading { context: &context(), codec, opening, sizing: Sizing(n), n_streams: N_STREAMS, log })
 }
 
 /// A server with voice models, for `n` texts each.
 fn server(models: &[(&str, &Path)], n: usize, settings: Settings) -> Fixture {
     let models: Vec<_> = models.iter().map(|(name, folder)| ((*name).to_owned(), folder.to_path_buf())).collect();
-    Fixture::with_speakers(Device::cpu().unwrap(), &CODEC, 16, settings, move |codec, _| {
+    Fixture::with_speakers(Device::cpu().unwrap(), &CODEC, N_STREAMS, settings, move |codec, _| {
         let models: Vec<_> = models.iter().map(|(name, folder)| (name.as_str(), folder.as_path())).collect();
         open(&models, Some(n), codec)
     })
@@ -367,12 +369,12 @@ fn the_number_of_speakers_is_measured_or_given() {
     assert_eq!((given.speakers, given.n_cached), (5, 5));
     assert!(!given.step.is_zero() && given.cache_bytes > 0);
     let measured = capacity(None);
-    assert!((1..=32).contains(&measured.speakers) && measured.n_cached >= measured.speakers, "{measured:?}");
+    assert!((1..=N_STREAMS).contains(&measured.speakers) && measured.n_cached >= measured.speakers, "{measured:?}");
     // A limit of memory leaves room for fewer, and one always has room.
     let limited = Context::on(Device::cpu().unwrap(), Budget::limited(4 << 20)).unwrap();
     let model = VoiceModel::new(Some("orpheus"), folder.path()).unwrap();
     let (opening, log, sizing) = (Opening::default(), Log::default(), Sizing(Some(32)));
-    let loading = Loading { context: &limited, codec: &CODEC, opening, sizing, log };
+    let loading = Loading { context: &limited, codec: &CODEC, opening, sizing, n_streams: N_STREAMS, log };
     let few = *open_all(&[model], loading).unwrap()[0].capacity();
     assert!(few.speakers == 32 && few.n_cached < 32 && few.cache_bytes < 4 << 20, "{few:?}");
 }

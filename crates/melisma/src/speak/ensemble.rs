@@ -115,7 +115,7 @@ impl Ensemble {
         self.runs.len()
     }
 
-    /// Returns whether there is no text.
+    /// Returns whether it is silent: nobody speaks or waits.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

@@ -238,7 +238,7 @@ fn on_cuda_kernels() {
     // 256 rows are a graph after the prompts.
     for n in [1, 8, 16, 64, 224] {
         let mut spans = Vec::new();
-        // The first step of a batch is no graph; kernels are loaded in the first batch.
+        // A batch launches the kernels of its first step one by one; the first batch also loads them.
         for _ in 0..2 {
             let options = Options { context: 700, n_cached: n * 704 };
             let mut batch = Batch::new_in(&context, &model, options).unwrap();
