@@ -182,7 +182,7 @@ Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/ --repeat 100
   melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
     Run(RunArgs),
-    /// Serve live decoding to many clients over HTTP and WebSockets
+    /// Serve speech, decoding and music to many clients over HTTP and WebSockets
     #[command(after_help = "\
 The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once.
 SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and --port.
@@ -231,7 +231,7 @@ pub struct DecodeArgs {
     /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV
     #[arg(short, long, value_name = "OUT.wav")]
     pub output: PathBuf,
-    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    /// builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
     #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
     pub model: String,
     /// Token format; auto detects it from the content

@@ -108,7 +108,7 @@ impl Facts {
         for (name, files, used) in &self.caches {
             line(&format!("cache {name}"), format!("{}, {}", count(*files, "file"), size::show(*used)));
         }
-        line("cache directory", or_none(&self.cache_dir));
+        line("cache folder", or_none(&self.cache_dir));
         line("config file", self.config_shown());
         line("profile", self.profile.clone());
         line("memory limit", size::show_limit(self.memory_limit));

@@ -29,7 +29,7 @@ impl Input {
         let file = File::open(path).map_err(failed)?;
         let data = file.metadata().map_err(failed)?;
         if data.is_dir() {
-            return Err(Error::invalid(format!("{name}: this is a directory")).with_hint("name a file in it"));
+            return Err(Error::invalid(format!("{name}: this is a folder")).with_hint("name a file in it"));
         }
         Ok(Self { len: data.is_file().then_some(data.len()), name, bytes: Box::new(file) })
     }

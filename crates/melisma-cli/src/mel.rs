@@ -123,7 +123,7 @@ impl Kind {
                 let message = format!("{}: one file cannot hold {}", output.display(), count(n as u64, "spectrogram"));
                 Err(Error::invalid(message).with_hint("name a .safetensors file, or a folder"))
             }
-            _ => Err(Error::invalid(format!("{}: unknown kind of output `.{suffix}`", output.display()))
+            _ => Err(Error::invalid(format!("{}: unknown output suffix `.{suffix}`", output.display()))
                 .with_hint("name a .npy, .safetensors or .png file, or a folder")),
         }
     }

@@ -52,7 +52,9 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
     let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
     let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
-        return Err(Error::invalid(format!("--input: `{}` is given twice", given.name)));
+        return Err(
+            Error::invalid(format!("--input: `{}` is given twice", given.name)).with_hint("leave one of them out")
+        );
     }
     Ok(Request::new(args.model.clone(), requirements).with_inputs(inputs).with_calibrate(args.calibrate.clone()))
 }

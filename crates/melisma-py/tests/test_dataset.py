@@ -332,7 +332,7 @@ class Builds(unittest.TestCase):
             (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=numpy.dtype("f4"), progress=False)),
             (ValueError, "shard", lambda: build(self.wavs, self.path("y.h5"), shard=(0, 1, 2), progress=False)),
             (ValueError, "on_error", lambda: build(self.wavs, self.path("y.h5"), on_error="ignore", progress=False)),
-            (ValueError, "kind of dataset", lambda: build(self.wavs, self.path("y.zip"), progress=False)),
+            (ValueError, "unknown output suffix", lambda: build(self.wavs, self.path("y.zip"), progress=False)),
             (ZeroDivisionError, "", lambda: build(self.wavs, self.path("z.h5"), progress=lambda done, total: 1 / 0)),
             (OSError, "none.h5", lambda: dataset.open(self.path("none.h5"))),
             (ValueError, "unknown column", lambda: dataset.open(self.path("x.h5")).column("mels")),

@@ -65,7 +65,9 @@ impl Server {
             .with_hint(Remedy::GiveKey)
             .or_hint("use 127.0.0.1"));
         }
-        let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another port");
+        let failed = |error| {
+            Error::io(format!("the address {address}"), error).with_hint("choose another port; 0 takes a free one")
+        };
         let (listener, is_shared) = match std::mem::replace(&mut settings.listen, Listen::Address(address)) {
             Listen::Address(address) => (runtime.block_on(TcpListener::bind(address)).map_err(failed)?, false),
             Listen::Socket(socket) => {

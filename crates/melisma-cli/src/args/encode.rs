@@ -18,7 +18,7 @@ pub struct EncodeArgs {
     /// The token file, or - for a pipe; for a corpus a .safetensors, .h5 or .jsonl file, or a folder of .npy files
     #[arg(short, long, value_name = "TOKENS")]
     pub output: PathBuf,
-    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    /// builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
     #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
     pub model: String,
     /// Token format; auto chooses it by the suffix

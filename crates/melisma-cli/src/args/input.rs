@@ -24,13 +24,13 @@ pub struct InputArgs {
     /// Leave out silence at both ends of files
     #[arg(long)]
     pub trim: bool,
-    /// 10 ms below this power are silence, in dB of full scale [default: -50]
+    /// Power below which 10 ms count as silence, in dB of full scale [default: -50]
     #[arg(long, value_name = "DB", allow_negative_numbers = true, requires = "trim")]
     pub trim_threshold: Option<f64>,
-    /// The silence that stays at each end [default: 0.1]
+    /// Silence to leave at each end [default: 0.1]
     #[arg(long, value_name = "S", allow_negative_numbers = true, requires = "trim")]
     pub trim_margin: Option<f64>,
-    /// Give each file this loudness, as far as its true peak stays at -1 dBTP [default: its own]
+    /// Give each file this loudness, as far as a true peak of -1 dBTP allows [default: its own]
     #[arg(long, value_name = "LUFS", allow_negative_numbers = true)]
     pub loudness: Option<f64>,
     /// Stop when more than N files have failed

@@ -52,17 +52,14 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     };
     let shown = [
         format!(
-            "<p>A decoder of {} was written as ONNX. The best engine for it on this machine is {}, measured against {} \
-             others, cached, found again and checked. Beside the default: {}.</p>\n",
+            "<p>A decoder of {} was written as ONNX. Of {} ways to run it on this machine, {} is the best; it was cached, and \
+             checked when it was used again. Its speed: {}.</p>\n",
             spaced(&size::show(report.model_bytes[0])),
+            report.candidates.len(),
             escape(&report.candidate.to_string()),
-            report.candidates.len().saturating_sub(1),
             escape(&report.answer())
         ),
-        facts(&[
-            (format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for each run, in the middle of all"),
-            accuracy,
-        ]),
+        facts(&[(format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for a run, the median"), accuracy]),
         commands(&[
             "melisma optimize decoder.onnx --input z=1x32x64",
             "melisma run decoder.onnx --input z=z.npy -o out/",

@@ -77,8 +77,8 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
              was open, and ended. <code>melisma serve</code> starts one that stays, with a page for your browser.</p>\n"
         ),
         facts(&[
-            (duration::show(ready), "from the start to ready, model included"),
-            (duration::show(total), &format!("for {}", count(asked.len() as u64, "answer"))),
+            (format!("{:.0} ms", 1e3 * ready.as_secs_f64()), "from the start to ready, with its model"),
+            (format!("{:.0} ms", 1e3 * total.as_secs_f64()), &format!("for {}", count(asked.len() as u64, "answer"))),
         ]),
     ];
     Ok(Chapter {

@@ -20,6 +20,7 @@ const PIECE_FRAMES: usize = 64;
 
 const CHANNELS: &str = "use --channel mix, or a number from 1 to that of its channels";
 const CUT_OFF: &str = "the file was cut off: make or fetch it again";
+const DAMAGED: &str = "the file is damaged: make or fetch it again; `ffmpeg -i IN OUT.wav` may save a part of it";
 const EXPECTED: &str = "audio is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF; convert other formats, \
                         as in `ffmpeg -i IN OUT.wav`";
 
@@ -191,7 +192,8 @@ pub fn at(error: Error, input: &str) -> Error {
         ErrorKind::Memory => error,
         ErrorKind::InvalidArgument => with_hint(error.at(input), CHANNELS),
         ErrorKind::Truncated => with_hint(error.at(input), CUT_OFF),
-        ErrorKind::Corrupt | ErrorKind::Unsupported => with_hint(error.at(input), EXPECTED),
+        ErrorKind::Corrupt => with_hint(error.at(input), DAMAGED),
+        ErrorKind::Unsupported => with_hint(error.at(input), EXPECTED),
         _ => error.at(input),
     }
 }

@@ -40,7 +40,8 @@ impl TokenFormat {
         let list = by_suffix.filter(|format| matches!(format, Self::List(_)));
         match format {
             Format::Auto => by_suffix.ok_or_else(|| {
-                Error::invalid(format!("{}: unknown output suffix", path.display()))
+                let suffix = suffix.map_or_else(String::new, |suffix| format!(" `.{suffix}`"));
+                Error::invalid(format!("{}: unknown output suffix{suffix}", path.display()))
                     .with_hint("name it .txt, .json, .npy or .safetensors, or use --format")
             }),
             Format::Orpheus | Format::Ids if list.is_some() => {

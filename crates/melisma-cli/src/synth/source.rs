@@ -71,8 +71,9 @@ pub fn font((session, cpu): (&Session, &Device), path: &Path, more: u64) -> Resu
     let file = std::fs::metadata(path)
         .map_err(|error| Error::io(terminal::name(path), error).with_hint("name an .sf2 file"))?;
     if file.is_dir() {
-        return Err(Error::invalid(format!("{}: this is a directory", terminal::name(path)))
-            .with_hint("name an .sf2 file in it"));
+        return Err(
+            Error::invalid(format!("{}: this is a folder", terminal::name(path))).with_hint("name an .sf2 file in it")
+        );
     }
     let bytes = SoundFont::needed(file.len()).saturating_add(more);
     let memory = session.reserve(cpu, "playing this SoundFont", bytes)?;

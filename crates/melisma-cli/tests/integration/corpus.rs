@@ -153,7 +153,7 @@ fn orpheus_lines_are_the_ids_of_fine_tuning_scripts() {
         (&["w", "-o", "x.safetensors", "--format", "orpheus"], "--format orpheus"),
         (&["w", "-o", "x.jsonl", "--format", "ids"], "--format ids"),
         (&["w", "-o", "-"], "pipe"),
-        (&["w", "-o", "x.zip"], "unknown kind of dataset"),
+        (&["w", "-o", "x.zip"], "unknown output suffix `.zip`"),
         (&["w", "-o", "x.jsonl", "--shard", "3/2"], "--shard 3/2"),
     ] {
         let (code, _, stderr) = encode(&sandbox, args);

@@ -204,7 +204,7 @@ fn wrong_usage_is_refused_before_any_work() {
     let sandbox = Sandbox::new();
     corpus(&sandbox, 1);
     for (more, message) in [
-        (&["w", "-o", "a.zip"][..], "unknown kind of dataset"),
+        (&["w", "-o", "a.zip"][..], "unknown output suffix `.zip`"),
         (&["w", "-o", "rows.npy"], "rows.npy: a dataset is a folder of .npy files"),
         (&["nowhere", "-o", "a.h5"], "nowhere: No such file"),
         (&["w", "-o", "a.h5", "--segment", "10"], "is not a duration"),

@@ -118,7 +118,7 @@ fn mel_writes_npy_safetensors_and_pictures() {
     for (args, message) in [
         (&["mel", "a.wav", "-o", "a.npy"][..], "exists already"),
         (&["mel", "a.wav", "b.wav", "-o", "c.npy"], "one file cannot hold 2"),
-        (&["mel", "a.wav", "-o", "c.jpg"], "unknown kind of output"),
+        (&["mel", "a.wav", "-o", "c.jpg"], "unknown output suffix `.jpg`"),
         (&["mel", "absent.wav", "-o", "c.npy"], "absent.wav: "),
         (&["mel", "a.wav", "-o", "c.npy", "--set", "n_mel=3"], "unknown key"),
     ] {

@@ -29,7 +29,6 @@ mod outputs;
 mod pack;
 mod pack_device;
 mod pack_limit;
-mod pack_readme;
 mod pack_shards;
 mod pack_torch;
 mod profile;

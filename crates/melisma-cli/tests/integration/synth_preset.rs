@@ -209,7 +209,7 @@ fn a_soundfont_plays_general_midi() {
         (&["--soundfont", "cut.sf2"][..], "cut.sf2: SoundFont: byte "),
         (&["--soundfont", "not.sf2"], "not.sf2: this is not a SoundFont"),
         (&["--soundfont", "none.sf2"], "none.sf2: "),
-        (&["--soundfont", "."], "this is a directory"),
+        (&["--soundfont", "."], "this is a folder"),
         (&["--soundfont", "tiny.sf2", "--rate", "8000"], "16000 to 192000 Hz, not at 8000"),
         (&["--soundfont", "tiny.sf2", "--endless"], "--endless"),
         (&["--soundfont", "tiny.sf2", "--device", "cuda"], "a SoundFont is played on the CPU"),

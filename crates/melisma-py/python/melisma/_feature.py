@@ -28,7 +28,7 @@ class Trim:
     """Which silence at the ends of files is left out.
 
     Args:
-        threshold_db: 10 ms below this power are silence, in dB of full scale.
+        threshold_db: Power below which 10 ms count as silence, in dB of full scale.
         margin: Seconds of silence that stay at each end.
     """
 

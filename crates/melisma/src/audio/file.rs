@@ -17,7 +17,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
     match data.is_file() {
         true if data.len() == 0 => Err(Error::truncated("the file is empty").with_hint(EXPECTED)),
         true => Ok(file),
-        false if data.is_dir() => Err(Error::unsupported("this is a directory")
+        false if data.is_dir() => Err(Error::unsupported("this is a folder")
             .with_hint("name the audio files in it")
             .or_hint(Remedy::BuildDataset)),
         false => Err(Error::unsupported("this is not a regular file").with_hint(EXPECTED)),

@@ -100,7 +100,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
                 None => {
                     let message =
                         format!("{} reads `{name}`, which is neither an initialiser nor made by a node", node.label());
-                    return Err(Error::corrupt(message));
+                    return Err(Error::corrupt(message).with_hint("the model is damaged: export it again"));
                 }
             }
         }

@@ -69,7 +69,7 @@ impl OutputFile {
         match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => {
                 return Err(
-                    Error::invalid(format!("{}: this is a directory", path.display())).with_hint("name a file in it")
+                    Error::invalid(format!("{}: this is a folder", path.display())).with_hint("name a file in it")
                 );
             }
             Ok(data) if data.is_file() && existing == Existing::Refuse => return Err(already(path)),
@@ -236,11 +236,10 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
 /// It cannot be created, or the path is not a directory.
 pub fn create_directory(path: &Path) -> Result<()> {
     match std::fs::create_dir_all(path) {
-        Err(_) if path.symlink_metadata().is_ok() && !path.is_dir() => Err(Error::invalid(format!(
-            "{}: this output is a directory, and something else has its name",
-            path.display()
-        ))
-        .with_hint("choose another name for the directory")),
+        Err(_) if path.symlink_metadata().is_ok() && !path.is_dir() => {
+            Err(Error::invalid(format!("{}: this output is a folder, and something else has its name", path.display()))
+                .with_hint("choose another name for the folder"))
+        }
         made => made.map_err(|error| failed(path, error)),
     }
 }
@@ -271,7 +270,7 @@ fn hint(kind: io::ErrorKind) -> Option<&'static str> {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("choose a place that you may write to")
         }
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some("make the directory first, or choose another"),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some("make the folder first, or choose another"),
         _ => None,
     }
 }

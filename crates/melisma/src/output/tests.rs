@@ -73,11 +73,11 @@ fn what_is_done_so_far_gets_another_name() {
 fn bad_places_give_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let missing = write(&directory.path().join("no/such/out"), b"x", Existing::Refuse).unwrap_err();
-    assert!(missing.hint().unwrap().contains("directory"), "{missing}");
+    assert!(missing.hint().unwrap().contains("folder"), "{missing}");
     let pipe = write(Path::new("-"), b"x", Existing::Replace).unwrap_err();
     assert!(pipe.to_string().contains("cannot be a pipe"), "{pipe}");
     let folder = write(directory.path(), b"x", Existing::Replace).unwrap_err();
-    assert!(folder.to_string().contains("is a directory"), "{folder}");
+    assert!(folder.to_string().contains("is a folder"), "{folder}");
 }
 
 #[cfg(target_os = "linux")]

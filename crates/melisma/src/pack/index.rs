@@ -171,7 +171,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<File> {
     if data.is_file() {
         return Ok(file);
     }
-    let kind = if data.is_dir() { "this is a directory" } else { "this is not a regular file" };
+    let kind = if data.is_dir() { "this is a folder" } else { "this is not a regular file" };
     Err(Error::invalid(format!("{}: {kind}", path.display()))
         .with_hint("name a file of weights, or the .index.json of its shards"))
 }

@@ -75,7 +75,7 @@ impl Kind {
             "npy" | "" => Ok(Self::Npy),
             other => Err(Error::invalid(match name {
                 Some(_) => format!("unknown kind of dataset `{other}`"),
-                None => format!("{}: unknown kind of dataset `.{other}`", path.display()),
+                None => format!("{}: unknown output suffix `.{other}`", path.display()),
             })
             .with_hint(Remedy::use_store(&["hdf5", "safetensors", "npy"]))
             .or_hint("use a name that ends with .h5 or .safetensors")),
