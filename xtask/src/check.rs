@@ -131,7 +131,11 @@ const STEPS: &[Step] = &[
         "a tiny voice, trained by transformers on recordings, speaks as transformers generates",
         speak::check,
     ),
-    extended("guide-long", "the blocks of the guide that need packages of Python and minutes", guide::check_long),
+    extended(
+        "guide-long",
+        "the blocks of the guide that need packages of Python and minutes, and its notebook",
+        guide::check_long,
+    ),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),

@@ -6,6 +6,7 @@
 
 mod block;
 mod message;
+mod notebook;
 mod option;
 mod script;
 
@@ -21,8 +22,16 @@ use std::sync::Mutex;
 /// Where the pages are, beside [`FRONT`].
 pub const FOLDER: &str = "docs/guide";
 const FRONT: &str = "README.md";
-/// Packages of the blocks that need peers.
-const PEERS: &[&str] = &["numpy==2.4.6", "torch==2.15.0", "websockets==17.4"];
+/// Packages of the blocks that need peers, and of notebooks.
+const PEERS: &[&str] = &[
+    "numpy==2.4.6",
+    "torch==2.15.0",
+    "websockets==17.4",
+    "ipykernel==7.4.0",
+    "matplotlib==3.11.2",
+    "nbclient==0.11.0",
+    "nbformat==5.11.1",
+];
 /// Pages that run at the same time: some of them wait for a server.
 const N_AT_ONCE: usize = 4;
 
@@ -46,10 +55,14 @@ pub fn check() -> Result<Outcome> {
     }
     run(&pages, &setup)?;
     let site = site::write()?;
+    for file in notebook::all()? {
+        let n = notebook::check(&file)?;
+        println!("{}: {n} cells of code, without outputs; `guide-long` runs them", tree::shown(&file));
+    }
     Ok(Outcome::Counted(format!("{}; {site}", summary(&pages, setup.met))))
 }
 
-/// Runs the pages that have blocks for peers, with these packages.
+/// Runs the pages that have blocks for peers, with these packages, and the notebooks.
 pub fn check_long() -> Result<Outcome> {
     let mut pages = pages()?;
     pages.retain(|page| page.blocks.iter().any(|block| block.need == Some(block::PEERS)));
@@ -57,7 +70,12 @@ pub fn check_long() -> Result<Outcome> {
     let python = venv::python_in("guide-venv", PEERS)?;
     let setup = script::Setup { program: front::program(), python, package, met: &[block::PEERS] };
     run(&pages, &setup)?;
-    Ok(Outcome::Counted(summary(&pages, setup.met)))
+    let mut n_cells = 0;
+    for file in notebook::all()? {
+        n_cells += notebook::check(&file)?;
+        notebook::execute(&file, &setup, &tree::target().join("check/guide/notebook"))?;
+    }
+    Ok(Outcome::Counted(format!("{}; {n_cells} cells of notebooks ran", summary(&pages, setup.met))))
 }
 
 /// Fails where the lines of a block of Rust are not in a source of the workspace, which its tests run.

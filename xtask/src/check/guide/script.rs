@@ -57,7 +57,7 @@ impl Setup {
     }
 
     /// Sets the environment: the programs, the CPU, few places of a server, and no settings of this user.
-    fn set(&self, command: &mut Command, home: &Path) -> Result<()> {
+    pub fn set(&self, command: &mut Command, home: &Path) -> Result<()> {
         for (name, _) in env::vars_os() {
             if ["MELISMA_", "XDG_", "PYTHON"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
                 command.env_remove(name);
