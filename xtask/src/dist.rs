@@ -72,9 +72,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut wheels = Vec::new();
     for (target, program) in &programs {
         archive::write(&folder, *target, program, &extra, &release)?;
-        wheels.push((*target, wheel::build(&tools, *target, &folder)?));
+        wheels.push((*target, wheel::build(&tools, *target, &folder, &licences)?));
     }
-    container::write(&folder.join("container"), &programs)?;
+    container::write(&folder.join("container"), &programs, &licences)?;
     sum(&folder)?;
     if arguments.is_tried {
         for (target, program) in &programs {

@@ -1,5 +1,5 @@
-//! The tools that a release is made with: zig, which links for an old C library and for other machines, and maturin,
-//! which makes wheels. They are Python packages, installed on demand.
+//! The tools that a release is made with: zig, which links for an old C library and for other machines, maturin,
+//! which makes wheels, and wheel, which adds licences to them. They are Python packages, installed on demand.
 
 use super::release::Release;
 use super::target::Target;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, ffi::OsString};
 
-const PACKAGES: &[&str] = &["ziglang==0.17.0", "cargo-zigbuild==0.24.0", "maturin==1.16.0"];
+const PACKAGES: &[&str] = &["ziglang==0.17.0", "cargo-zigbuild==0.24.0", "maturin==1.16.0", "wheel==0.48.0"];
 
 pub struct Tools {
     /// Where their programs are.
@@ -24,7 +24,8 @@ impl Tools {
     pub fn ready(targets: &[Target], release: &Release) -> Result<Self> {
         let python = venv::python_in("dist-venv", PACKAGES)?;
         let folder = python.parent().context("the folder of Python")?.to_path_buf();
-        let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+        let installed =
+            output(Command::new("rustup").args(["target", "list", "--installed"]).current_dir(tree::root()))?;
         for target in targets.iter().map(|target| target.triple()) {
             if !installed.lines().any(|line| *line == target) {
                 run(Command::new("rustup").args(["target", "add", &target]).current_dir(tree::root()))

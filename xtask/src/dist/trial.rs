@@ -45,9 +45,12 @@ pub fn run_on_debian(target: Target, program: &Path, commit: &str) -> Result<()>
     run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))
 }
 
-/// Installs the wheel into a venv, and imports it.
+/// Installs the wheel into a venv, imports it, and finds the licences of its parts.
 pub fn import(wheel: &Path, release: &Release) -> Result<()> {
-    const SCRIPT: &str = "import melisma; print(melisma.__version__, melisma.__file__)";
+    const SCRIPT: &str = "\
+import importlib.metadata, melisma
+licences = [file for file in importlib.metadata.files('melisma') if file.name == 'licences.txt']
+print(melisma.__version__, licences[0].locate().stat().st_size, 'bytes of licences', melisma.__file__)";
     let python = venv::python_in("dist-try-venv", &["numpy==2.4.6"])?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
     run(Command::new(&python).args(pip).arg(wheel))?;
