@@ -122,7 +122,7 @@ pub struct MergeArgs {
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Hours of audio
-    #[arg(long, value_name = "H", required_unless_present = "size", value_parser = hours)]
+    #[arg(long, value_name = "H", required_unless_present = "size", value_parser = hours, allow_negative_numbers = true)]
     pub hours: Option<f64>,
     /// Bytes of weights, for --job pack
     #[arg(long, value_name = "SIZE", conflicts_with = "hours")]

@@ -28,7 +28,7 @@ pub struct RequirementArgs {
     #[arg(long, value_name = "PRECISION", value_parser = PossibleValuesParser::new(["fp32", "fp16", "int8", "auto"]))]
     pub precision: Option<String>,
     /// The largest error, relative to an output's largest value [default: 1e-3, or the setting]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// auto, or an engine by name: rten, melisma-chain, melisma-mixed, melisma (whichever of these
     /// two fits the model), onnxruntime, onnxruntime-cuda or onnxruntime-tensorrt

@@ -109,7 +109,9 @@ impl Keys {
         let architectures = self.get("architectures");
         if architectures.is_none_or(|value| *value != Value::from(vec![ARCHITECTURE])) {
             let found = architectures.map_or("missing".to_owned(), Value::to_string);
-            return Err(unsupported(format!("architectures is {found}, expected [\"{ARCHITECTURE}\"]")));
+            return Err(unsupported(format!("architectures is {found}, expected [\"{ARCHITECTURE}\"]")).with_hint(
+                "name the folder of a language model, as Llama 3 is one; its codec is named apart from it",
+            ));
         }
         for (key, only) in [
             ("model_type", Value::from("llama")),

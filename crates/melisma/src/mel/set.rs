@@ -38,7 +38,7 @@ impl Config {
             };
             let whole = if is_whole { "whole numbers, " } else { "" };
             Error::invalid(format!("`{text}` is not a value of {key}: it takes {whole}{}", known.allowed))
-                .with_hint(format!("it is {} now", known.value(self)))
+                .with_hint(format!("the preset has {}", known.value(self)))
         })?;
         Ok(())
     }

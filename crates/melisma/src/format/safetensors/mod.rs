@@ -77,7 +77,8 @@ impl Header {
         let json_len = u64::from_le_bytes(len);
         if json_len > MAX_LEN {
             let message = format!("the header would have {json_len} bytes; at most {MAX_LEN}");
-            return Err(Error::corrupt(message).with_hint("this is probably not a safetensors file"));
+            return Err(Error::corrupt(message)
+                .with_hint("this is probably not a safetensors file: name one, or a PyTorch checkpoint"));
         }
         if json_len > data_len {
             let message = format!("the header has {json_len} bytes, the file only {size}");
