@@ -36,7 +36,7 @@ enum Command {
     Golden,
     /// Run `melisma bench`, record the figures or compare them with a record
     Bench(bench::Arguments),
-    /// Draw the README's pictures of the server's page
+    /// Draw the README's pictures: the server's page and the report of the demo
     Picture,
     /// Write the guide and the pages that it leads to as a site, into target/site
     Site,

@@ -36,7 +36,7 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
 }
 
-/// Draws the README's pictures of the page into `docs`.
+/// Draws the README's pictures of the page and of the report into `docs`.
 pub fn draw() -> Result<ExitCode> {
     let setup = Setup::prepare()?.map_err(anyhow::Error::msg)?;
     run(setup.node().arg("picture.js").arg(tree::root().join("docs")))?;
