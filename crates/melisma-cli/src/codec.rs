@@ -8,17 +8,17 @@ use std::time::Instant;
 use melisma::pack::{self, Header};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Needed, Reservation, Space};
-use melisma::snac::{Model, mini24_weights};
+use melisma::snac::{self, Model, builtin_bytes};
 use melisma::{Context, Error, ErrorKind, Result};
 
 use crate::session::Session;
 
-/// The model that is built into the program.
-pub const BUILTIN: &str = "builtin:mini24";
+/// The codec for any audio that is built into the program.
+pub const BUILTIN: &str = snac::MINI24;
 
 const DAMAGED: &str = "fetch the model again: its files are damaged, or not of one model";
 const WANTED: &str =
-    "a model is a directory with config.json and model.safetensors or pytorch_model.bin, or builtin:mini24";
+    "a model is a folder with config.json and model.safetensors or pytorch_model.bin, or builtin:mini24";
 
 /// A model and the device it runs on.
 pub struct Codec {
@@ -65,7 +65,7 @@ impl Codec {
 /// `source` can refer to. A file that cannot be read counts as 0, because opening it fails later.
 pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
-        return mini24_weights().len() as u64;
+        return builtin_bytes(source);
     }
     let path = Path::new(source);
     let is_weights = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "safetensors" || suffix == "bin");

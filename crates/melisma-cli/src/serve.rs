@@ -11,7 +11,7 @@ use melisma::runtime::device::Device;
 use melisma::runtime::machine::{passed_listener, raise_file_limit};
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
-use melisma::speak::Opening;
+use melisma::speak::{Opening, Speaker};
 use melisma::text::count;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
@@ -105,10 +105,11 @@ fn load(
     let codec = Codec::open_in(context, model)?;
     let folder = session.config.cache_dir.value.as_deref();
     let cache = folder.map(|folder| CapacityCache::of(folder, &codec.model, context.device(), max_streams));
+    let options = EngineOptions::new(max_streams).with_rounding(rounding(session)?);
     let setup = Setup {
         queue: context.queue(),
         budget: context.budget(),
-        options: EngineOptions::new(max_streams).with_rounding(rounding(session)?),
+        options,
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
         log: log.clone(),
@@ -116,7 +117,8 @@ fn load(
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = context.budget();
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
-    let speakers = speakers(session, (voice_models, batcher.slots().limit()), &codec, log)?;
+    let decoding = speakers::Decoding::like(&batcher, options, metrics);
+    let speakers = speakers(session, (voice_models, decoding), &codec, log)?;
     systemd::tell("READY=1");
     Ok(Decoder { model: codec.model, batcher, encoder, speakers, device: context.device().clone() })
 }
@@ -124,7 +126,7 @@ fn load(
 /// Opens the voice models, which speak the frames of `codec`.
 fn speakers(
     session: &Session,
-    (models, n_streams): (&[VoiceModel], usize),
+    (models, decoding): (&[VoiceModel], speakers::Decoding),
     codec: &Codec,
     log: &Log,
 ) -> Result<Vec<Speakers>> {
@@ -134,13 +136,27 @@ fn speakers(
     let context = session.context()?;
     let weights = models.iter().fold(Needed::default(), |all, model| {
         let one = llama::Model::needed(&model.folder, context.device());
-        Needed { host: all.host.saturating_add(one.host), device: all.device.saturating_add(one.device) }
+        let own = own_codec(model, context.device(), decoding.options.max_streams);
+        Needed { host: all.host + one.host + own.host, device: all.device + one.device + own.device }
     });
     session.require(context.device(), "serving these voice models", weights)?;
     let opening = Opening::default().with_rounding(rounding(session)?).with_config(session.speak.clone());
     let sizing = session.serve.speakers.value;
-    let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, n_streams, log: log.clone() };
+    let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, decoding, log: log.clone() };
     speakers::open_all(models, loading)
+}
+
+/// Returns the memory of the codec that a voice model brings.
+fn own_codec(model: &VoiceModel, device: &Device, max_streams: usize) -> Needed {
+    let name = Speaker::codec_of(&model.folder);
+    match (name == BUILTIN, Config::open(name)) {
+        (false, Ok(config)) => {
+            let engine = Engine::needed(&config, device, max_streams);
+            Needed { host: loaded_bytes(name) + engine.host, ..engine }
+        }
+        // It shares that of the server; one that cannot be read fails later.
+        _ => Needed::default(),
+    }
 }
 
 /// Returns the memory of the model, of the decoder for `max_streams` streams, and of the encoder.
@@ -205,10 +221,12 @@ fn address(args: &ServeArgs) -> Result<SocketAddr> {
     found.next().ok_or_else(wrong)
 }
 
-/// Returns the voice models that run here.
+/// Returns the voice models that run here: the built-in one where neither others nor an upstream are named.
 fn voice_models(args: &ServeArgs) -> Result<Vec<VoiceModel>> {
-    let models = args.voice_model.iter().map(|text| VoiceModel::parse(text)).collect::<Result<Vec<_>>>()?;
-    VoiceModel::check_names(&models).map(|()| models)
+    match args.voice_model.is_empty() {
+        true if args.upstream.is_none() => Ok(VoiceModel::builtin().into_iter().collect()),
+        _ => VoiceModel::parse_all(&args.voice_model),
+    }
 }
 
 /// Returns the language model behind speech. Its codes belong to one codec, so the codec has to be named.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use melisma::config::{Layers, Origin, Policy, Raw, Section};
 use melisma::lock::Mutex;
 use melisma::runtime::machine::raise_file_limit;
-use melisma::snac::EngineOptions;
+use melisma::snac::{self, EngineOptions};
 use melisma::speak::Opening;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
@@ -30,7 +30,7 @@ use crate::snac::Codec;
 use crate::{log, settings, signal};
 
 const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
-const DEFAULT_MODEL: &str = "builtin:mini24";
+const DEFAULT_MODEL: &str = snac::MINI24;
 /// A warning about the built-in model behind a language model.
 const FOREIGN: &CStr =
     c"a language model such as Orpheus speaks in codes of its own codec, which builtin:mini24 turns \
@@ -129,9 +129,9 @@ impl PyServer {
 ///     port: Its port; 0 takes any free one.
 ///     model: A codec model, as `melisma.snac.Decoder` takes it.
 ///     upstream: The URL of a language model's server, for speech.
-///     voice_model: The folder of a language model that speaks here, for speech without an upstream, as
-///         `melisma.speak.Speaker` takes it; or a dictionary of such folders by the name that clients give them, the first
-///         one being the default.
+///     voice_model: A language model that speaks here, as `melisma.speak.Speaker` takes it: "builtin:voice" or a folder;
+///         or a dictionary of such models by the name that clients give them, the first one being the default; or "none".
+///         `None` is the built-in voice, and with an upstream none.
 ///     speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
 ///     api_key: The key that clients must send.
 ///     api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
@@ -178,7 +178,11 @@ pub fn serve(
     if upstream.is_some() {
         codec.warn_of_builtin(py, FOREIGN, 1)?;
     }
-    let voice_models = voice_model.map_or(Ok(Vec::new()), VoiceModels::read)?;
+    let voice_models = match voice_model {
+        Some(models) => models.read()?,
+        None if upstream.is_some() => Vec::new(),
+        None => VoiceModel::builtin().into_iter().collect(),
+    };
     let given = [
         ("serve.speakers", "speakers", speakers.map(|n| n.to_string())),
         ("serve.streams", "streams", streams.map(|n| n.to_string())),
@@ -276,6 +280,7 @@ impl VoiceModels<'_> {
     fn read(self) -> PyResult<Vec<VoiceModel>> {
         let named = |error: Error| raise(error.at("voice_model"));
         let models = match self {
+            Self::One(folder) if folder == Path::new("none") => Vec::new(),
             Self::One(folder) => vec![VoiceModel::new(None, &folder).map_err(named)?],
             Self::Named(models) => {
                 let one = |(name, folder): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
@@ -302,10 +307,11 @@ fn load(
     let folder = exec.config.cache_dir.value.as_deref();
     let cache = folder.map(|folder| CapacityCache::of(folder, &model, device, max_streams));
     let rounding = Policy::new(&exec.config).rounding()?;
+    let options = EngineOptions::new(max_streams).with_rounding(rounding);
     let setup = Setup {
         queue: exec.context.queue(),
         budget: exec.context.budget(),
-        options: EngineOptions::new(max_streams).with_rounding(rounding),
+        options,
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
         log: log.clone(),
@@ -314,8 +320,9 @@ fn load(
     let budget = exec.context.budget();
     let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
     let opening = Opening::default().with_rounding(rounding).with_config(exec.speak.clone());
-    let (context, sizing, n_streams) = (&exec.context, exec.serve.speakers.value, batcher.slots().limit());
-    let loading = speakers::Loading { context, codec: &model, opening, sizing, n_streams, log };
+    let (context, sizing) = (&exec.context, exec.serve.speakers.value);
+    let decoding = speakers::Decoding::like(&batcher, options, metrics);
+    let loading = speakers::Loading { context, codec: &model, opening, sizing, decoding, log };
     let speakers = speakers::open_all(voice_models, loading)?;
     Ok(Decoder { model, batcher, encoder, speakers, device: exec.context.device().clone() })
 }

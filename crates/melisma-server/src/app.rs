@@ -172,6 +172,14 @@ pub struct App {
     ids: Ids,
 }
 
+impl Decoder {
+    /// Returns the frames that wait for their step, in all engines.
+    pub(crate) fn queue_depth(&self) -> usize {
+        let own = self.speakers.iter().filter_map(Speakers::codec).map(|codec| codec.batcher.queue_depth());
+        self.batcher.queue_depth() + own.sum::<usize>()
+    }
+}
+
 impl App {
     pub(crate) fn new(settings: Settings, stop: watch::Receiver<bool>) -> Self {
         let Settings { guard, limits, log, upstream, build, .. } = settings;

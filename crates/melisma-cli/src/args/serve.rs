@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -17,15 +18,16 @@ pub struct ServeArgs {
     /// MELISMA_API_KEY may hold a key itself
     #[arg(long, value_name = "FILE", env = "MELISMA_API_KEY_FILE", hide_env = true)]
     pub api_key_file: Option<PathBuf>,
-    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    /// builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
     /// [default: builtin:mini24]
     #[arg(long, value_name = "MODEL", env = "MELISMA_MODEL", hide_env = true)]
     pub model: Option<String>,
-    /// Language model that speaks here, for /v1/audio/speech: a directory as of speak, and the name that clients give it
-    /// [default: the directory's]; repeatable, the first is the default
-    #[arg(long, value_name = "[NAME=]DIR", env = "MELISMA_VOICE_MODEL", hide_env = true, value_delimiter = ',')]
+    /// Language model that speaks in this server, for /v1/audio/speech: builtin:voice or a folder, as `melisma speak`
+    /// takes it, and the name that clients give it [default: voice, or the folder's]; repeatable, the first is the
+    /// default; `none` for no voice [default: builtin:voice, or none with --upstream]
+    #[arg(long, value_name = "[NAME=]MODEL", env = "MELISMA_VOICE_MODEL", hide_env = true, value_delimiter = ',')]
     pub voice_model: Vec<String>,
-    /// Texts that each voice model speaks at a time, not measured [default: as many as are heard without a gap and have
+    /// Texts that each voice model speaks at a time [default: measured, as many as are heard without a gap and have
     /// memory]; 1 to 4096, or auto
     #[arg(long, value_name = "N")]
     pub speakers: Option<String>,
@@ -35,7 +37,7 @@ pub struct ServeArgs {
     /// File with the key that the upstream needs; MELISMA_UPSTREAM_KEY may hold the key itself
     #[arg(long, value_name = "FILE", env = "MELISMA_UPSTREAM_KEY_FILE", hide_env = true, requires = "upstream")]
     pub upstream_key_file: Option<PathBuf>,
-    /// Streams at a time, not measured [default: as many as the device keeps up with]; 1 to 65536, or auto
+    /// Streams at a time [default: measured, as many as the device keeps up with]; 1 to 65536, or auto
     #[arg(long, value_name = "N")]
     pub streams: Option<String>,
     /// Longest wait for a free stream, 0s to 30s; 0s refuses at once [default: 5s]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use melisma::speak::BUILTIN;
 
 use super::SAMPLE_FORMATS;
 
@@ -24,12 +25,14 @@ pub struct SpeakArgs {
     /// or .jsonl file of tokens
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
-    /// The language model: a directory with config.json, weights, tokenizer.json, and speak.yaml unless it is Orpheus
-    #[arg(long, value_name = "DIR")]
+    /// The language model: builtin:voice, or a folder with config.json, weights, tokenizer.json, and speak.yaml unless it
+    /// is Orpheus
+    #[arg(long, value_name = "MODEL", default_value = BUILTIN)]
     pub voice_model: PathBuf,
-    /// Its codec: builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
-    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
-    pub model: String,
+    /// Its codec: builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
+    /// [default: builtin:solo24 for builtin:voice, else builtin:mini24]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
     /// The voice [default: the model's first]
     #[arg(long, value_name = "VOICE")]
     pub voice: Option<String>,

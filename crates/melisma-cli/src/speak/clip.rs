@@ -158,7 +158,7 @@ impl Report<'_> {
             "voice": args.voice.as_ref().or_else(|| speaker.format().voices.first()),
             "seed": args.seed,
             "voice_model": terminal::name(&args.voice_model),
-            "model": { "source": args.model, "hash": codec.model.hash() },
+            "model": { "source": self.opened.source, "hash": codec.model.hash() },
             "notes": notes,
         })
     }

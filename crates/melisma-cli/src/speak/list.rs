@@ -166,7 +166,7 @@ impl Report<'_> {
             "samples": spoken.n_samples, "sample_rate_hz": opened.codec.model.config().sampling_rate,
             "audio_seconds": self.audio_seconds(), "wall_seconds": wall, "failures": failures,
             "expected": estimated.as_ref().map(Estimate::to_json), "output": args.output.display().to_string(), "notes": notes,
-            "model": { "source": args.model, "hash": opened.codec.model.hash() },
+            "model": { "source": opened.source, "hash": opened.codec.model.hash() },
         });
         if let Some(gathered) = gathered {
             let listed: Vec<&Failure> = gathered.failures.iter().take(MAX_LISTED).collect();

@@ -34,6 +34,8 @@ pub fn run(session: &Session, args: &SpeakArgs) -> Result<()> {
 /// A voice model, opened with its codec.
 struct Opened<'a> {
     context: &'a Context,
+    /// What names the codec.
+    source: String,
     codec: Codec,
     speaker: Speaker,
     delivery: Delivery,
@@ -49,8 +51,9 @@ impl<'a> Opened<'a> {
             None => rounding,
         };
         let context = session.context()?;
-        session.require(context.device(), "speaking with this codec", needed(&args.model, context.device()))?;
-        let codec = Codec::open_in(context, &args.model)?;
+        let source = args.model.as_deref().unwrap_or_else(|| Speaker::codec_of(&args.voice_model));
+        session.require(context.device(), "speaking with this codec", needed(source, context.device()))?;
+        let codec = Codec::open_in(context, source)?;
         let weights = llama::Model::needed(&args.voice_model, context.device());
         session.require(context.device(), "this voice model", weights)?;
         let opening = Opening::default().with_rounding(of_weights).with_config(session.speak.clone());
@@ -60,11 +63,11 @@ impl<'a> Opened<'a> {
                 "warning: {} does not say which codec it was trained with; if it is not {}, it speaks noise\n\
                  hint: name its codec with --model",
                 args.voice_model.display(),
-                args.model
+                source
             ));
         }
         let delivery = Delivery { decoding, speed: args.speed, ..delivery(args, speaker.format()) };
-        Ok(Self { context, codec, speaker, delivery })
+        Ok(Self { context, source: source.to_owned(), codec, speaker, delivery })
     }
 }
 

@@ -434,15 +434,15 @@ class Speaker:
 
     def __new__(
         cls,
-        voice_model: StrPath,
+        voice_model: StrPath | None = None,
         *,
-        model: str = "builtin:mini24",
+        model: str | None = None,
         precision: Literal["fp32", "bf16"] | None = None,
         device: str | None = None,
         threads: int | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """Opens the language model in a folder, and its codec."""
+        """Opens a language model and its codec."""
     @property
     def sample_rate(self) -> int:
         """Samples per second."""
@@ -869,9 +869,9 @@ def serve(
         port: Its port; 0 takes any free one.
         model: A codec model, as `melisma.snac.Decoder` takes it.
         upstream: The URL of a language model's server, for speech.
-        voice_model: The folder of a language model that speaks here, for speech without an upstream, as
-            `melisma.speak.Speaker` takes it; or a dictionary of such folders by the name that clients give them, the first
-            one being the default.
+        voice_model: A language model that speaks here, as `melisma.speak.Speaker` takes it: "builtin:voice" or a folder;
+            or a dictionary of such models by the name that clients give them, the first one being the default; or "none".
+            `None` is the built-in voice, and with an upstream none.
         speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
         api_key: The key that clients must send.
         api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.

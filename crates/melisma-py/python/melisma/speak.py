@@ -1,11 +1,14 @@
 """Text to speech: a language model whose tokens are frames of a codec.
 
-A `Speaker` is a folder in the layout of Hugging Face and the SNAC model that it was trained with. The same text, voice,
+A `Speaker` is the built-in voice, or a folder in the layout of Hugging Face and the SNAC model that it was trained with. The same text, voice,
 settings and seed give the same samples, alone, as a stream or among others.
 
-    speaker = speak.Speaker("orpheus/", model="snac_24khz/")
-    speech = speaker.speak("Good morning! <laugh>", voice="leo")
+    speaker = speak.Speaker()                                       # the built-in voice
+    speech = speaker.speak("Good morning!")
     audio.write("morning.wav", speech.samples, speech.sample_rate)
+
+    orpheus = speak.Speaker("orpheus/", model="snac_24khz/")        # a model of yours
+    laugh = orpheus.speak("Good morning! <laugh>", voice="leo")
 """
 
 import dataclasses
@@ -131,9 +134,10 @@ class Speaker(_melisma.Speaker):
     """A language model that speaks, and its codec.
 
     Args:
-        voice_model: A folder with `config.json`, weights, `tokenizer.json`, and `speak.yaml` unless it is Orpheus.
+        voice_model: `builtin:voice`, or a folder with `config.json`, weights, `tokenizer.json`, and `speak.yaml` unless it
+            is Orpheus; None is the built-in voice.
         model: Its codec: `builtin:mini24`, a folder with `config.json` and weights, or a file of weights beside
-            `config.json`.
+            `config.json`; None is `builtin:solo24` for the built-in voice and `builtin:mini24` for others.
         precision: That of the language model's weights on a GPU: "fp32" refuses what is not bf16, "bf16" rounds it; None
             is that of the settings.
         device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.

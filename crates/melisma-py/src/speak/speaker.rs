@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use melisma::audio::Layout;
 use melisma::audio::stretch::Stretch;
-use melisma::config::Policy;
+use melisma::config::{Origin, Policy, Raw, Section};
 use melisma::snac::Rounding;
 use melisma::snac::{Codes, Decoder};
-use melisma::speak::{Delivery, Opening, Pace, Progress, Script, Speaker, SpokenText};
+use melisma::speak::{BUILTIN, Delivery, Opening, Pace, Progress, Script, Speaker, SpokenText};
 use melisma::{Error, Remedy, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -41,7 +41,7 @@ struct Opened {
 
 #[pymethods]
 impl PySpeaker {
-    /// Opens the language model in a folder, and its codec.
+    /// Opens a language model and its codec.
     #[new]
     #[pyo3(signature = (
         voice_model, *, model="builtin:mini24", precision=None, device=None, threads=None, memory_limit=None
@@ -49,14 +49,16 @@ impl PySpeaker {
     #[allow(clippy::too_many_arguments, reason = "a signature of Python")]
     fn new(
         py: Python<'_>,
-        voice_model: PathBuf,
-        model: &str,
+        voice_model: Option<PathBuf>,
+        model: Option<&str>,
         precision: Option<&str>,
         device: Option<&str>,
         threads: Option<usize>,
         memory_limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let codec = Codec::open(py, model, ExecOptions { device, threads, memory_limit })?;
+        let voice_model = voice_model.unwrap_or_else(|| BUILTIN.into());
+        let model = model.unwrap_or_else(|| Speaker::codec_of(&voice_model));
         let (context, model) = (codec.exec.context.clone(), Arc::clone(&codec.model));
         let rounding = Policy::new(&codec.exec.config).rounding().map_err(raise)?;
         let of_weights = of_weights(precision, rounding).map_err(raise)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use melisma::snac::tokens::{Format, Ledger, Reader};
-use melisma::snac::{Codes, Noise};
+use melisma::snac::{Codes, Model, Noise};
 use melisma::text::count;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -20,6 +20,7 @@ use crate::http::race::{First, race};
 use crate::log::Level;
 use crate::metrics::Stage;
 use crate::queue::{Entry, Slot, SlotQueue};
+use crate::speakers::OwnCodec;
 use crate::token_report::TokenReport;
 
 /// What the built-in codec says about tokens that do not name their model.
@@ -79,15 +80,32 @@ impl Choice {
     /// # Errors
     /// 503 while the model is loaded, when the device is fully used for too long, and when the server drains.
     pub(super) async fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
+        self.open_for(app, None).await
+    }
+
+    /// Opens a stream of a voice model, which may have its own codec, see [`OwnCodec`].
+    ///
+    /// # Errors
+    /// As [`Choice::open`].
+    pub(super) async fn open_for(
+        self,
+        app: &Arc<App>,
+        own: Option<&OwnCodec>,
+    ) -> Result<(Intake, Output, Layout), Failure> {
         let decoder = ready(app)?;
-        let config = decoder.model.config();
+        let (model, batcher) = match own {
+            Some(own) => (&own.model, &own.batcher),
+            None => (&decoder.model, &decoder.batcher),
+        };
+        let config = model.config();
         let reader = Reader::new(self.tokens, config)?;
         let places = Places::of(decoder);
         let slot = places.slot(app).await?;
-        let (input, output) = decoder.batcher.open_in(slot, self.noise).ok_or_else(|| places.full(""))?;
+        let (input, output) = batcher.open_in(slot, self.noise).ok_or_else(|| places.full(""))?;
         let period = batcher::period(config);
         let intake = Intake {
             app: Arc::clone(app),
+            model: Arc::clone(model),
             reader,
             input,
             pending: Codes::empty(config),
@@ -181,6 +199,8 @@ impl<'a> Places<'a> {
 #[derive(Debug)]
 pub(super) struct Intake {
     app: Arc<App>,
+    /// The codec.
+    model: Arc<Model>,
     reader: Reader,
     input: Input,
     /// Frames that wait for a whole chunk.
@@ -264,7 +284,7 @@ impl Intake {
         }
         let n_pending = self.pending.n_frames() as u64;
         if n_pending == ledger.frames {
-            let frame_len = self.app.decoder()?.model.config().frame_len() as u64;
+            let frame_len = self.model.config().frame_len() as u64;
             self.length.store(n_pending * frame_len, Relaxed);
         }
         self.send().await?;
@@ -273,10 +293,9 @@ impl Intake {
     }
 
     fn take(&mut self, codes: &Codes) -> Result<(), Failure> {
-        let decoder = self.app.decoder()?;
-        self.reader.origin(&decoder.model)?;
+        self.reader.origin(&self.model)?;
         // With an upstream, the program has warned at its start.
-        if self.app.upstream.is_none() && self.reader.is_doubtful(&decoder.model) {
+        if self.app.upstream.is_none() && self.reader.is_doubtful(&self.model) {
             self.app.doubt.call_once(|| self.app.log.line(Level::Warn, DOUBT));
         }
         self.check_length(self.reader.ledger().frames)?;
@@ -292,8 +311,7 @@ impl Intake {
     }
 
     async fn send(&mut self) -> Result<(), Failure> {
-        let decoder = self.app.decoder()?;
-        let ready = std::mem::replace(&mut self.pending, Codes::empty(decoder.model.config()));
+        let ready = std::mem::replace(&mut self.pending, Codes::empty(self.model.config()));
         Ok(self.input.push(ready.frames().chunks(1).map(Codes::from).collect()).await?)
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Call;
-use crate::app::App;
+use crate::app::{App, Decoder};
 use crate::batcher::Batcher;
 use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
@@ -75,7 +75,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     if let Ok(decoder) = app.decoder() {
         let slots = decoder.batcher.slots();
         gauges.extend([
-            gauge("queue_frames", "Frames that wait for their step.", decoder.batcher.queue_depth()),
+            gauge("queue_frames", "Frames that wait for their step.", decoder.queue_depth()),
             gauge("decode_streams", "Streams that the decoder serves.", slots.in_use()),
             gauge("decode_capacity_streams", "Streams that the decoder can serve.", slots.limit()),
             gauge("queue_waiting", "Requests that wait for a free stream.", slots.waiting()),
@@ -200,7 +200,7 @@ fn report(app: &App) -> Value {
         "build": app.build.json(),
         "streams": app.streams.json(),
         "batch_size": app.metrics.batch_size(),
-        "queue_depth": batcher.map_or(0, |batcher| batcher.queue_depth()),
+        "queue_depth": decoder.map_or(0, Decoder::queue_depth),
         "stages": app.metrics.stages_json(),
         "memory_bytes": machine::resident_bytes(),
         "device": decoder.map(|decoder| decoder.device.to_string()),

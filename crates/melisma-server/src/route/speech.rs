@@ -43,6 +43,9 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     record.note("voice", request.voice.as_str());
     record.note("characters", request.n_chars());
     record.note("format", request.format.name());
+    if !request.notes.is_empty() {
+        record.note("notes", request.notes.clone());
+    }
     match request.narrator {
         Narrator::Own(index) => {
             let speakers = app.decoder()?.speakers.get(index).ok_or_else(no_voice)?;
@@ -82,7 +85,7 @@ async fn speak_here(
     let prompt_tokens = Arc::new(AtomicU64::new(script.n_tokens() as u64));
     let places = Places { slots: speakers.slots(), name: "speakers" };
     let slot = places.slot(app).await?;
-    let (intake, output, layout) = Choice::frames().open(app).await?;
+    let (intake, output, layout) = Choice::frames().open_for(app, speakers.codec()).await?;
     record.note_time("queue_seconds");
     let speech = speakers.open_in(slot, script).ok_or_else(|| places.full(""))?;
     let feed = Feed::start(feed_frames(Arc::clone(&record), speech, intake));

@@ -7,6 +7,7 @@
 //! What a text says does not depend on the texts beside it.
 
 mod capacity;
+mod codec;
 mod model;
 mod stream;
 mod worker;
@@ -22,6 +23,7 @@ use melisma::{Context, Result};
 use tokio::sync::mpsc;
 
 pub use capacity::{SpeakerCapacity, SpeakerSource};
+pub use codec::{Decoding, OwnCodec};
 pub use model::{Loading, VoiceModel, open_all};
 pub use stream::{Speech, Utterance};
 
@@ -42,6 +44,7 @@ pub struct Speakers {
     /// The most tokens of a piece and its speech.
     context: usize,
     capacity: SpeakerCapacity,
+    codec: Option<OwnCodec>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,8 +56,10 @@ pub struct Setup {
     pub name: String,
     /// How many speak at a time.
     pub sizing: Sizing,
-    /// As that of [`Loading`].
+    /// As that of [`Decoding`].
     pub n_streams: usize,
+    /// Its codec, if it is not that of the server.
+    pub codec: Option<OwnCodec>,
     /// The part of the free memory that its cache may take.
     pub memory_share: f64,
     /// Where it tells of its capacity.
@@ -85,7 +90,7 @@ impl Speakers {
     /// # Errors
     /// Memory is too small for its cache, or the device fails.
     pub fn start(speaker: Speaker, setup: Setup) -> Result<Self> {
-        let Setup { name, sizing, n_streams, memory_share, log } = setup;
+        let Setup { name, sizing, n_streams, codec, memory_share, log } = setup;
         let speaker = Arc::new(speaker);
         let (ensemble, capacity) = capacity::open(&speaker, (sizing, n_streams), memory_share)?;
         log.line(Level::Info, &format!("voice model {name}: {capacity}"));
@@ -104,7 +109,7 @@ impl Speakers {
         let context = ensemble.context();
         let worker = Worker::new(Arc::clone(&shared), ensemble);
         let thread = Some(thread::start("speakers", move || worker.run())?);
-        Ok(Self { name, speaker, context, capacity, shared, thread })
+        Ok(Self { name, speaker, context, capacity, codec, shared, thread })
     }
 
     /// Returns what clients call it.
@@ -150,6 +155,11 @@ impl Speakers {
         &self.capacity
     }
 
+    /// Returns its codec and engine, if they are not those of the server.
+    pub fn codec(&self) -> Option<&OwnCodec> {
+        self.codec.as_ref()
+    }
+
     /// Returns what it has done.
     pub fn metrics(&self) -> &SpeakerMetrics {
         &self.shared.metrics
@@ -157,7 +167,7 @@ impl Speakers {
 
     /// Returns whether the device failed and has done nothing since.
     pub fn is_lost(&self) -> bool {
-        self.shared.is_lost.load(Relaxed)
+        self.shared.is_lost.load(Relaxed) || self.codec.as_ref().is_some_and(|codec| codec.batcher.is_lost())
     }
 }
 

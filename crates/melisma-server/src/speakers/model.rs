@@ -4,23 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use melisma::snac;
-use melisma::speak::{Opening, Speaker};
+use melisma::speak::{BUILTIN, Opening, Speaker, has_builtin};
 use melisma::{Context, Device, Error, Result};
 
-use super::{Setup, Speakers, beside};
+use super::{Decoding, OwnCodec, Setup, Speakers, beside};
 use crate::config::Speakers as Sizing;
 use crate::log::{Level, Log};
 use crate::speech::UPSTREAM;
 
 /// The most bytes of a name.
 const MAX_NAME: usize = 64;
+/// What clients call the built-in voice unless it is named.
+const BUILTIN_NAME: &str = "voice";
+/// Stands for no voice model at all.
+const NONE: &str = "none";
 
-/// A folder with a language model that speaks, and what clients call it.
+/// A folder with a language model that speaks, or the built-in voice, and what clients call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceModel {
     /// The `model` of requests.
     pub name: String,
-    /// The folder.
+    /// The folder, or `builtin:voice`.
     pub folder: PathBuf,
 }
 
@@ -35,8 +39,8 @@ pub struct Loading<'a> {
     pub opening: Opening,
     /// How many texts each speaks at a time.
     pub sizing: Sizing,
-    /// How many streams of audio there are at a time; more texts are spoken only if the number is given.
-    pub n_streams: usize,
+    /// How their frames are decoded.
+    pub decoding: Decoding,
     /// Where they tell of themselves.
     pub log: Log,
 }
@@ -47,7 +51,8 @@ impl VoiceModel {
     /// # Errors
     /// The name has characters other than letters, digits, `.`, `_` and `-`, or is longer than 64.
     pub fn new(name: Option<&str>, folder: &Path) -> Result<Self> {
-        let name = name.map_or_else(|| folder_name(folder), str::to_owned);
+        let unnamed = || if folder == Path::new(BUILTIN) { BUILTIN_NAME.to_owned() } else { folder_name(folder) };
+        let name = name.map_or_else(unnamed, str::to_owned);
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
         match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
             true => Ok(Self { name, folder: folder.to_owned() }),
@@ -55,6 +60,29 @@ impl VoiceModel {
                 let message = format!("the voice model in {} has no name that clients could write", folder.display());
                 Err(Error::invalid(message)
                     .with_hint("name it, as in orpheus=DIR, with up to 64 letters, digits, `.`, `_` and `-`"))
+            }
+        }
+    }
+
+    /// Returns the voice that is part of this library, if it is part of this build.
+    pub fn builtin() -> Option<Self> {
+        has_builtin().then(|| Self { name: BUILTIN_NAME.to_owned(), folder: BUILTIN.into() })
+    }
+
+    /// Reads a list of `[NAME=]DIR`; `none` alone is an empty one.
+    ///
+    /// # Errors
+    /// As [`VoiceModel::new`] and [`VoiceModel::check_names`], or `none` stands beside others.
+    pub fn parse_all(texts: &[String]) -> Result<Vec<Self>> {
+        match texts {
+            [only] if only == NONE => Ok(Vec::new()),
+            texts if texts.iter().any(|text| text == NONE) => {
+                Err(Error::invalid("`none` stands beside a voice model")
+                    .with_hint("leave `none` out, or write ./none for a folder of this name"))
+            }
+            texts => {
+                let models = texts.iter().map(|text| Self::parse(text)).collect::<Result<Vec<_>>>()?;
+                Self::check_names(&models).map(|()| models)
             }
         }
     }
@@ -99,13 +127,15 @@ fn folder_name(folder: &Path) -> String {
 /// # Errors
 /// A model cannot be read or does not belong to the codec, or memory is too small.
 pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speakers>> {
-    let Loading { context, codec, opening, sizing, n_streams, log } = loading;
+    let Loading { context, codec, opening, sizing, decoding, log } = loading;
     // A CPU has the weights in the same memory, where nothing else counts them.
     let part = match context.device() {
         Device::Cpu(_) => 0.5,
         Device::Cuda(_) => 0.9,
     };
     let open = |(index, VoiceModel { name, folder }): (usize, &VoiceModel)| {
+        let own = OwnCodec::open(context, folder, (&decoding, &log))?;
+        let codec = own.as_ref().map_or(codec, |own| &own.model);
         let speaker = Speaker::open_as_in(&beside(context)?, folder, Arc::clone(codec), opening.clone())?;
         if speaker.format().codec.is_none() && codec.is_builtin() {
             let text = format!(
@@ -115,7 +145,8 @@ pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speak
             log.line(Level::Warn, &text);
         }
         let memory_share = part / (models.len() - index) as f64;
-        Speakers::start(speaker, Setup { name: name.clone(), sizing, n_streams, memory_share, log: log.clone() })
+        let (name, n_streams, log) = (name.clone(), decoding.n_streams, log.clone());
+        Speakers::start(speaker, Setup { name, sizing, n_streams, codec: own, memory_share, log })
     };
     models.iter().enumerate().map(open).collect()
 }
@@ -131,6 +162,8 @@ mod tests {
             ("models/orpheus/", "orpheus", "models/orpheus/"),
             ("tara=models/orpheus", "tara", "models/orpheus"),
             ("tts-1=./a=b", "tts-1", "./a=b"),
+            ("builtin:voice", "voice", "builtin:voice"),
+            ("ann=builtin:voice", "ann", "builtin:voice"),
         ] {
             let expected = VoiceModel { name: name.to_owned(), folder: folder.into() };
             assert_eq!(VoiceModel::parse(text).unwrap(), expected);
@@ -139,6 +172,16 @@ mod tests {
             let error = VoiceModel::parse(text).unwrap_err().to_string();
             assert!(error.contains("has no name that clients could write"), "{error}");
         }
+    }
+
+    #[test]
+    fn none_is_no_model_and_stands_alone() {
+        let parse = |texts: &[&str]| VoiceModel::parse_all(&texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(parse(&["none"]).unwrap(), []);
+        assert_eq!(parse(&["./none", "a=x"]).unwrap().len(), 2);
+        let beside = parse(&["a=x", "none"]).unwrap_err();
+        assert_eq!(beside.to_string(), "`none` stands beside a voice model");
+        assert!(beside.hint().is_some());
     }
 
     #[test]

@@ -19,7 +19,8 @@ fn endless(n: usize) -> (Speakers, TempDir) {
     let context = Context::on(Device::cpu().unwrap(), Budget::unlimited()).unwrap();
     let models = [VoiceModel::new(Some("one"), folder.path()).unwrap()];
     let (opening, log) = (Opening::default(), Log::default());
-    let loading = Loading { context: &context, codec: &codec, opening, sizing: Sizing(Some(n)), n_streams: 64, log };
+    let (sizing, decoding) = (Sizing(Some(n)), Decoding::new(64));
+    let loading = Loading { context: &context, codec: &codec, opening, sizing, decoding, log };
     (open_all(&models, loading).unwrap().pop().unwrap(), folder)
 }
 

@@ -14,7 +14,7 @@ use melisma::snac::{Config, Model};
 use melisma::speak::synthetic::{self, Shape};
 use melisma::speak::{Delivery, Opening, Speaker};
 use melisma::{Context, Device, Result};
-use melisma_server::speakers::{Loading, Speakers, VoiceModel, open_all};
+use melisma_server::speakers::{Decoding, Loading, Speakers, VoiceModel, open_all};
 use melisma_server::upstream::{self, Upstream};
 use melisma_server::{Limits, Log, Settings, Speakers as Sizing};
 use serde_json::{Value, json};
@@ -65,7 +65,8 @@ fn open(models: &[(&str, &Path)], n: Option<usize>, codec: &Arc<Model>) -> Resul
     let models: Vec<VoiceModel> =
         models.iter().map(|(name, folder)| VoiceModel::new(Some(name), folder).unwrap()).collect();
     let (opening, log) = (Opening::default(), Log::default());
-    open_all(&models, Loading { context: &context(), codec, opening, sizing: Sizing(n), n_streams: N_STREAMS, log })
+    let (sizing, decoding) = (Sizing(n), Decoding::new(N_STREAMS));
+    open_all(&models, Loading { context: &context(), codec, opening, sizing, decoding, log })
 }
 
 /// A server with voice models, for `n` texts each.
@@ -374,7 +375,8 @@ fn the_number_of_speakers_is_measured_or_given() {
     let limited = Context::on(Device::cpu().unwrap(), Budget::limited(4 << 20)).unwrap();
     let model = VoiceModel::new(Some("orpheus"), folder.path()).unwrap();
     let (opening, log, sizing) = (Opening::default(), Log::default(), Sizing(Some(32)));
-    let loading = Loading { context: &limited, codec: &CODEC, opening, sizing, n_streams: N_STREAMS, log };
+    let decoding = Decoding::new(N_STREAMS);
+    let loading = Loading { context: &limited, codec: &CODEC, opening, sizing, decoding, log };
     let few = *open_all(&[model], loading).unwrap()[0].capacity();
     assert!(few.speakers == 32 && few.n_cached < 32 && few.cache_bytes < 4 << 20, "{few:?}");
 }

@@ -1,6 +1,6 @@
 //! Language models: `LlamaForCausalLM`, as Llama 3 and its descendants have it.
 //!
-//! A [`Model`] is `config.json` and the weights of a folder, which stay in their files. A [`Batch`]
+//! A [`Model`] is `config.json` and the weights of a folder, which stay in their files, or `builtin:voice`. A [`Batch`]
 //! runs many sequences on it: a [`step`](Batch::step) takes the next tokens of some of them, one or
 //! a whole prompt each, and gives the logits after the last. A [`Sampler`] draws the next token.
 //! Keys and values of past tokens lie in pages that sequences share and give back.
@@ -16,6 +16,7 @@ mod layers;
 mod model;
 mod sampler;
 mod sequence;
+mod source;
 mod weights;
 
 #[cfg(feature = "speak")]
@@ -29,3 +30,5 @@ pub use melisma_kernels::layer::step::Rounding;
 pub use model::Model;
 pub use sampler::{Choice, Sampler};
 pub use sequence::Sequence;
+#[cfg(feature = "speak")]
+pub(crate) use source::{BUILTIN, Builtin, Source};

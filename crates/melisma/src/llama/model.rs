@@ -9,8 +9,8 @@ use melisma_kernels::language::{embed, norm, product};
 use melisma_kernels::layer::step::Rounding;
 
 use super::config::Config;
+use super::source::Source;
 use super::weights::{Files, Weights};
-use crate::format::read_text;
 use crate::runtime::memory::Needed;
 use crate::{Budget, Context, Device, Result};
 
@@ -41,7 +41,7 @@ pub(super) struct Layer {
 
 impl Model {
     /// Opens the model in a folder: `config.json` and `model.safetensors`, or its shards and their index, plain or
-    /// packed. The CPU uses plain weights where they are: the files must keep their bytes as long as the model is open.
+    /// packed; or `builtin:voice`, whose weights are decoded. The CPU uses plain weights where they are: the files must keep their bytes as long as the model is open.
     /// A GPU gets a copy.
     ///
     /// # Errors
@@ -59,11 +59,12 @@ impl Model {
     /// As [`Model::open_in`].
     pub fn open_rounded_in(context: &Context, folder: impl AsRef<Path>, rounding: Rounding) -> Result<Self> {
         let folder = folder.as_ref();
-        let text = read_text(&folder.join("config.json"), MAX_CONFIG).map_err(|error| {
+        let source = Source::find(folder)?;
+        let text = source.text("config.json", MAX_CONFIG).map_err(|error| {
             error.with_hint("a language model is a folder with config.json, tokenizer.json and weights in safetensors")
         })?;
         let config = Config::from_json(text.as_bytes()).map_err(|error| error.at(folder.display()))?;
-        let files = Files::open(folder)?;
+        let files = Files::open(&source)?;
         let weights = Weights::new(&files, (context.device(), rounding), context.budget())?;
         Self::build(config, context, &weights)
     }
@@ -87,15 +88,16 @@ impl Model {
         Ok(Self { config, device: device.clone(), embedding, layers, norm, head })
     }
 
-    /// Returns the device memory that the model in a folder takes for its weights. A model that cannot be read counts
-    /// as 0, because opening it fails later.
+    /// Returns the memory that the model in a folder takes for its weights: that of a GPU, and on the CPU that of
+    /// `builtin:voice`. A model that cannot be read counts as 0, because opening it fails later.
     pub fn needed(folder: impl AsRef<Path>, device: &Device) -> Needed {
-        let read = |folder: &Path| Config::from_json(read_text(&folder.join("config.json"), MAX_CONFIG)?.as_bytes());
-        match (device, read(folder.as_ref())) {
-            (Device::Cuda(_), Ok(config)) => {
-                Needed { host: 0, device: config.n_weights().saturating_mul(size_of::<bf16>() as u64) }
-            }
-            _ => Needed::default(),
+        let read = |source: &Source<'_>| Config::from_json(source.text("config.json", MAX_CONFIG)?.as_bytes());
+        let Ok(source) = Source::find(folder.as_ref()) else { return Needed::default() };
+        let bytes = read(&source).map_or(0, |config| config.n_weights().saturating_mul(size_of::<bf16>() as u64));
+        match (device, source) {
+            (Device::Cuda(_), _) => Needed { host: 0, device: bytes },
+            (Device::Cpu(_), Source::Builtin(_)) => Needed { host: bytes, device: 0 },
+            (Device::Cpu(_), Source::Folder(_)) => Needed::default(),
         }
     }
 

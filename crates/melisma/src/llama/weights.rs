@@ -10,8 +10,9 @@ use melisma_kernels::language::weight::Weight;
 use melisma_kernels::layer::step::Rounding;
 use melisma_kernels::memory::mapped::InPlace;
 
+use super::source::{BUILTIN, Source};
 use crate::format::safetensors::Header;
-use crate::pack::{self, Archive, Index, TensorEntry};
+use crate::pack::{self, Archive, Index, ReadAt, TensorEntry};
 use crate::runtime::device::host_threads;
 use crate::{Budget, DType, Device, Error, Remedy, Result};
 
@@ -19,14 +20,31 @@ const FILES: [&str; 2] = ["model.safetensors", "model.packed.safetensors"];
 const INDICES: [&str; 2] = ["model.safetensors.index.json", "model.packed.safetensors.index.json"];
 
 /// The files of a model, opened.
-pub(super) struct Files(Vec<(PathBuf, File)>);
+pub(super) struct Files(Vec<(PathBuf, Contents)>);
+
+/// What a file has.
+enum Contents {
+    File(File),
+    /// A packed file that is part of this library.
+    Memory(&'static [u8]),
+}
 
 impl Files {
-    /// Opens the weights of a folder.
-    pub(super) fn open(folder: &Path) -> Result<Self> {
+    /// Opens the weights of a model.
+    pub(super) fn open(source: &Source<'_>) -> Result<Self> {
+        match source {
+            Source::Folder(folder) => Self::of_folder(folder),
+            Source::Builtin(builtin) => {
+                let shard = |bytes: &&'static [u8]| (PathBuf::from(BUILTIN), Contents::Memory(bytes));
+                Ok(Self(builtin.shards.iter().map(shard).collect()))
+            }
+        }
+    }
+
+    fn of_folder(folder: &Path) -> Result<Self> {
         if let Some(path) = FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
             let file = pack::open(&path)?;
-            return Ok(Self(vec![(path, file)]));
+            return Ok(Self(vec![(path, Contents::File(file))]));
         }
         let index = match INDICES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
             Some(path) => Some(path),
@@ -34,11 +52,12 @@ impl Files {
         };
         if let Some(path) = index {
             let Index { shards, .. } = Index::open(&path)?;
-            return Ok(Self(shards.into_iter().map(|(name, file)| (path.with_file_name(name), file)).collect()));
+            let shard = |(name, file)| (path.with_file_name(name), Contents::File(file));
+            return Ok(Self(shards.into_iter().map(shard).collect()));
         }
         if let Some(path) = pack::only_weights(folder)? {
             let file = pack::open(&path)?;
-            return Ok(Self(vec![(path, file)]));
+            return Ok(Self(vec![(path, Contents::File(file))]));
         }
         Err(Error::invalid(format!("{}: no model.safetensors in this folder", folder.display()))
             .with_hint("a model is a folder with config.json and model.safetensors, or its shards and their index"))
@@ -79,16 +98,21 @@ impl<'a> Weights<'a> {
     /// Reads the headers of `files` for `device`, which may round matrices by `rounding` if it is a GPU. Packed weights
     /// are decoded into `budget`.
     pub(super) fn new(files: &'a Files, (device, rounding): (&Device, Rounding), budget: &Budget) -> Result<Self> {
-        let shard = |(path, file): &'a (PathBuf, File)| {
+        let packed = |path: &'a Path, file: &'a dyn ReadAt| {
+            let archive = Archive::open(file, budget)?;
+            if archive.is_delta() {
+                return Err(Error::unsupported("a delta is not a whole model").with_hint(Remedy::Unpack));
+            }
+            archive.check_hash()?;
+            Ok(Shard::Packed { path, archive })
+        };
+        let shard = |(path, contents): &'a (PathBuf, Contents)| {
             let open = || {
-                if pack::is_packed(file)? {
-                    let archive = Archive::open(file, budget)?;
-                    if archive.is_delta() {
-                        return Err(Error::unsupported("a delta is not a whole model").with_hint(Remedy::Unpack));
-                    }
-                    archive.check_hash()?;
-                    return Ok(Shard::Packed { path, archive });
-                }
+                let file = match contents {
+                    Contents::Memory(bytes) => return packed(path, bytes),
+                    Contents::File(file) if pack::is_packed(file)? => return packed(path, file),
+                    Contents::File(file) => file,
+                };
                 let map = InPlace::new(file).map_err(|error| Error::io("mapping", error))?;
                 Ok(Shard::Plain { path, map: Arc::new(map), header: Header::read(file)? })
             };

@@ -85,7 +85,7 @@ impl Encoder {
     pub fn stream(&self) -> Result<Recorder> {
         match &self.engine {
             Some(engine) => Recorder::on(engine.sibling(self.context.queue(), self.context.budget(), 1)?),
-            None => Ok(Recorder::reference(Arc::clone(&self.model))),
+            None => Recorder::reference(Arc::clone(&self.model)),
         }
     }
 }

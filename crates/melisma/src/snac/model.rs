@@ -5,7 +5,7 @@ use std::path::Path;
 
 use melisma_kernels::{Budget, Device};
 
-use super::builtin::{self, Builtin};
+use super::builtin::{self, Builtin, MINI24};
 use super::config::Config;
 use super::reference::decoder::Decoder;
 use super::reference::encoder::Encoder;
@@ -21,14 +21,15 @@ use crate::{Context, Error, Remedy, Result};
 pub struct Model {
     config: Config,
     hash: String,
-    is_builtin: bool,
+    /// Its name, if it is part of this library.
+    builtin: Option<&'static str>,
     pub(super) quantizer: Quantizer,
-    pub(super) encoder: Encoder,
+    encoder: Option<Encoder>,
     pub(super) decoder: Decoder,
 }
 
 impl Model {
-    /// Opens `builtin:mini24`, a directory with `config.json` and weights, or a file of weights with `config.json`
+    /// Opens `builtin:mini24`, `builtin:solo24`, a folder with `config.json` and weights, or a file of weights with `config.json`
     /// beside it. Files are read tensor by tensor.
     ///
     /// # Errors
@@ -43,7 +44,7 @@ impl Model {
     /// Those of [`Model::open`], or the device fails.
     pub fn open_in(context: &Context, source: impl AsRef<Path>) -> Result<Self> {
         let (config, weights) = match Source::find(source.as_ref())? {
-            Source::Mini24 => return Self::mini24(),
+            Source::Builtin(name) => return Self::builtin(name, context),
             Source::Files { config, weights } => (config, weights),
         };
         let file = File::open(&weights).map_err(|error| Error::io(weights.display(), error))?;
@@ -56,10 +57,13 @@ impl Model {
     /// # Errors
     /// `Unsupported` in a build without the feature `builtin`; with it none in practice: a test loads the model.
     pub fn mini24() -> Result<Self> {
-        let Builtin { config, weights } = builtin::mini24()?;
-        let read = || Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(&weights)?));
-        let model = read().map_err(|error: Error| error.at("builtin:mini24"))?;
-        Ok(Self { is_builtin: true, ..model })
+        Self::builtin(MINI24, &Context::cpu()?)
+    }
+
+    fn builtin(name: &'static str, context: &Context) -> Result<Self> {
+        let Builtin { config, weights } = builtin::open(name)?;
+        let model = Self::from_file(config, &weights, context.device(), context.budget());
+        Ok(Self { builtin: Some(name), ..model.map_err(|error| error.at(name))? })
     }
 
     /// Creates a model from the text of `config.json` and the bytes of a weights file. Packed weights are decoded
@@ -100,10 +104,10 @@ impl Model {
     }
 
     fn build(config: Config, mut weights: Weights<'_>) -> Result<Self> {
-        let encoder = Encoder::load(&mut weights, &config)?;
+        let encoder = weights.has_part("encoder.").then(|| Encoder::load(&mut weights, &config)).transpose()?;
         let quantizer = Quantizer::load(&mut weights, &config)?;
         let decoder = Decoder::load(&mut weights, &config)?;
-        Ok(Self { hash: weights.hash(), is_builtin: false, config, quantizer, encoder, decoder })
+        Ok(Self { hash: weights.hash(), builtin: None, config, quantizer, encoder, decoder })
     }
 
     /// Returns its shape.
@@ -113,7 +117,24 @@ impl Model {
 
     /// Returns whether this is the small model of the library, whose codes no published language model speaks.
     pub fn is_builtin(&self) -> bool {
-        self.is_builtin
+        self.builtin == Some(MINI24)
+    }
+
+    /// Returns whether it encodes: weights without any of an encoder make a model that only decodes.
+    pub fn has_encoder(&self) -> bool {
+        self.encoder.is_some()
+    }
+
+    /// Returns its encoder.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(super) fn encoder(&self) -> Result<&Encoder> {
+        self.encoder.as_ref().ok_or_else(|| {
+            let name = self.builtin.map_or_else(String::new, |name| format!("{name}: "));
+            Error::invalid(format!("{name}this codec has no encoder; it turns tokens into audio only"))
+                .with_hint(format!("{MINI24} and the published codecs have one"))
+        })
     }
 
     /// Identifies the model that made a set of codes: 32 hexadecimal digits of a hash over all weights.

@@ -32,7 +32,7 @@ impl Recorder {
     pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget) -> Result<Self> {
         match unless_reference(queue, || EncodeEngine::new(model, queue, budget, EngineOptions::new(1)))? {
             Some(engine) => Self::on(engine),
-            None => Ok(Self::reference(Arc::clone(model))),
+            None => Self::reference(Arc::clone(model)),
         }
     }
 
@@ -41,9 +41,9 @@ impl Recorder {
         Ok(Self { path: Path::Engine(Box::new(engine), stream), frame_len })
     }
 
-    pub(super) fn reference(model: Arc<Model>) -> Self {
+    pub(super) fn reference(model: Arc<Model>) -> Result<Self> {
         let frame_len = model.config().frame_len();
-        Self { path: Path::Reference(Box::new(Reference::new(model))), frame_len }
+        Ok(Self { path: Path::Reference(Box::new(Reference::new(model)?)), frame_len })
     }
 
     /// Returns the number of samples of a frame.
@@ -88,9 +88,9 @@ struct Reference {
 }
 
 impl Reference {
-    fn new(model: Arc<Model>) -> Self {
-        let (state, latents) = (model.encoder.start(), Plane::zeros(model.config().latent_dim(), 0));
-        Self { model, state, samples: Vec::new(), latents, n_samples: 0 }
+    fn new(model: Arc<Model>) -> Result<Self> {
+        let (state, latents) = (model.encoder()?.start(), Plane::zeros(model.config().latent_dim(), 0));
+        Ok(Self { model, state, samples: Vec::new(), latents, n_samples: 0 })
     }
 
     fn push(&mut self, samples: &[f32]) -> Result<Codes> {
@@ -119,7 +119,7 @@ impl Reference {
 
     fn advance(&mut self, piece: Vec<f32>, flow: Flow) -> Result<Codes> {
         let config = self.model.config();
-        let latents = self.model.encoder.push(&mut self.state, &Plane::new(1, piece), flow);
+        let latents = self.model.encoder()?.push(&mut self.state, &Plane::new(1, piece), flow);
         let seen = self.latents.then(&latents);
         let whole = seen.len() - seen.len() % config.frame_latents();
         let levels = self.model.quantizer.encode(&seen.slice(0, whole));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::builtin;
+use super::builtin::{self, MINI24, SOLO24};
 use super::config::Config;
 use crate::{Error, Result, pack};
 
@@ -10,26 +10,27 @@ const WEIGHT_FILES: [&str; 3] = ["model.safetensors", "model.packed.safetensors"
 
 /// What the name of a model stands for.
 pub(super) enum Source {
-    /// The small model that is part of this library.
-    Mini24,
+    /// A model that is part of this library, by its name.
+    Builtin(&'static str),
     /// Two files of one folder.
     Files { config: PathBuf, weights: PathBuf },
 }
 
 impl Source {
-    /// Opens `builtin:mini24`, a directory, or a file of weights.
+    /// Opens `builtin:mini24`, a folder, or a file of weights.
     pub(super) fn find(path: &Path) -> Result<Self> {
         let source = path.display();
         if let Some(name) = path.to_str().and_then(|source| source.strip_prefix("builtin:")) {
             return match name {
-                "mini24" => Ok(Self::Mini24),
+                "mini24" => Ok(Self::Builtin(MINI24)),
+                "solo24" => Ok(Self::Builtin(SOLO24)),
                 _ => Err(Error::invalid(format!("{source}: unknown built-in model"))
-                    .with_hint("builtin:mini24 is the only one")),
+                    .with_hint(format!("the built-in codecs are {MINI24} and {SOLO24}"))),
             };
         }
         // A pipe or a device file may never end.
         if std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-            return Err(Error::invalid(format!("{source}: this is neither a file nor a directory")));
+            return Err(Error::invalid(format!("{source}: this is neither a file nor a folder")));
         }
         if !path.is_dir() {
             let config = path.parent().unwrap_or(Path::new("")).join("config.json");
@@ -40,7 +41,7 @@ impl Source {
             None => pack::only_weights(path)?,
         };
         let missing =
-            || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this directory"));
+            || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this folder"));
         Ok(Self::Files { config: path.join("config.json"), weights: weights.ok_or_else(missing)? })
     }
 }
@@ -60,7 +61,7 @@ impl Config {
     /// `Io` when the file cannot be read, or those of [`Config::from_json`].
     pub fn open(source: impl AsRef<Path>) -> Result<Self> {
         match Source::find(source.as_ref())? {
-            Source::Mini24 => Self::from_json(builtin::mini24()?.config),
+            Source::Builtin(name) => Self::from_json(builtin::open(name)?.config),
             Source::Files { config, .. } => Self::from_json(&read_config(&config)?),
         }
     }
@@ -87,7 +88,7 @@ mod tests {
         }
         match Source::find(folder.path())? {
             Source::Files { weights, .. } => Ok(weights.file_name().unwrap_or_default().to_string_lossy().into_owned()),
-            Source::Mini24 => Ok("mini24".to_owned()),
+            Source::Builtin(name) => Ok(name.to_owned()),
         }
     }
 

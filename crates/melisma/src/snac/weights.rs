@@ -54,6 +54,17 @@ impl<'a> Weights<'a> {
         Weights { source: Source::Random { seed, n_drawn: 0 }, hasher: blake3::Hasher::new() }
     }
 
+    /// Returns whether there are tensors whose names begin with `part`; random weights have all.
+    pub fn has_part(&self, part: &str) -> bool {
+        let found = |entries: &[TensorEntry]| entries.iter().any(|tensor| tensor.name.starts_with(part));
+        match &self.source {
+            Source::File(file) => file.names().any(|name| name.starts_with(part)),
+            Source::Packed(archive, _) => found(&archive.source().tensors),
+            Source::Loaded(loaded, _) => found(loaded.tensors()),
+            Source::Random { .. } => true,
+        }
+    }
+
     /// Returns the hash of everything handed out so far; it does not depend on the file's format or key style.
     pub fn hash(&self) -> String {
         self.hasher.finalize().to_hex()[..32].to_owned()

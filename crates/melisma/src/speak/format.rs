@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::config::Config;
 use super::tokenizer::Tokenizer;
-use crate::format::{from_yaml, read_text};
-use crate::llama::Sample;
+use crate::format::from_yaml;
+use crate::llama::{Sample, Source};
 use crate::{Error, Remedy, Result, snac};
 
 /// The file beside a model that describes it.
@@ -109,9 +109,10 @@ impl Format {
     /// # Errors
     /// The file cannot be read, or there is none, nor such keys, and the model is not Orpheus.
     pub(super) fn find(folder: &Path, tokenizer: &Tokenizer, config: &Config) -> Result<Self> {
-        let path = folder.join(FILE_NAME);
-        let own = if path.is_file() {
-            Some(Self::from_yaml(&read_text(&path, MAX_FILE)?).map_err(|error| error.at(path.display()))?)
+        let source = Source::find(folder)?;
+        let own = if source.has(FILE_NAME) {
+            let own = Self::from_yaml(&source.text(FILE_NAME, MAX_FILE)?);
+            Some(own.map_err(|error| error.at(folder.join(FILE_NAME).display()))?)
         } else {
             (tokenizer.added("<custom_token_0>") == Some(ORPHEUS_CUSTOM)).then(Self::orpheus)
         };

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{FILE_NAME, Speaker};
 use crate::format::hash;
+use crate::llama::{Builtin, Source};
 use crate::{Error, Result};
 
 impl Speaker {
@@ -13,6 +14,9 @@ impl Speaker {
     /// # Errors
     /// A file cannot be read.
     pub fn hash(&self, threads: usize) -> Result<String> {
+        if let Source::Builtin(builtin) = Source::find(self.folder())? {
+            return Ok(self.hash_of(builtin));
+        }
         let failed = |error| Error::io(self.folder().display(), error);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder()).map_err(failed)? {
@@ -29,10 +33,25 @@ impl Speaker {
             whole.update(name.as_bytes());
             whole.update(hash::file(self.folder().join(name), threads)?.as_bytes());
         }
+        Ok(self.with_settings(whole))
+    }
+
+    /// Returns the hash of the built-in voice.
+    fn hash_of(&self, builtin: Builtin) -> String {
+        let mut whole = blake3::Hasher::new_derive_key("melisma built-in voice v1");
+        let texts = builtin.texts.iter().map(|(_, text)| text.as_bytes());
+        for bytes in texts.chain(builtin.shards) {
+            whole.update(blake3::hash(bytes).as_bytes());
+        }
+        self.with_settings(whole)
+    }
+
+    /// Returns the hash with the settings that win over the model's own.
+    fn with_settings(&self, mut whole: blake3::Hasher) -> String {
         let given = self.config().given();
         if !given.is_empty() {
             whole.update(Value::Object(given).to_string().as_bytes());
         }
-        Ok(whole.finalize().to_hex().to_string())
+        whole.finalize().to_hex().to_string()
     }
 }

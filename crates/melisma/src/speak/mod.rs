@@ -8,6 +8,8 @@
 //! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch: other texts
 //! of a list, other pieces of the same text, or those of other listeners in an [`Ensemble`].
 
+use crate::llama;
+
 mod ahead;
 mod config;
 mod cycle;
@@ -40,3 +42,11 @@ pub use sentence::cut;
 pub use speaker::{Opening, Progress, Speaker, SpokenText};
 pub use speech::{Delivery, Piece, Speech};
 pub use tokenizer::Tokenizer;
+
+/// The name of the voice that is part of this library, where the feature `voice` is on.
+pub const BUILTIN: &str = llama::BUILTIN;
+
+/// Returns whether [`BUILTIN`] is part of this build.
+pub fn has_builtin() -> bool {
+    cfg!(feature = "voice")
+}

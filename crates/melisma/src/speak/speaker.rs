@@ -12,7 +12,7 @@ use super::run::{Note, ScriptRun, Stage, silent};
 use super::script::{Script, Writer};
 use super::speech::{Delivery, Speech};
 use super::tokenizer::Tokenizer;
-use crate::llama::{self, Model, Options, PAGE_LEN, Rounding};
+use crate::llama::{self, BUILTIN, Model, Options, PAGE_LEN, Rounding};
 use crate::runtime::memory::{Needed, Space};
 use crate::snac::tokens::Ledger;
 use crate::snac::{self, Codes, Decoder, Engine};
@@ -85,8 +85,41 @@ pub struct SpokenText {
 }
 
 impl Speaker {
+    /// Opens a language model on the CPU with the codec of [`Speaker::codec_of`]: `builtin:voice`, or a folder.
+    ///
+    /// ```
+    /// use melisma::speak::{Delivery, Speaker};
+    ///
+    /// let speaker = Speaker::open("builtin:voice")?;
+    /// let script = speaker.script("Hello!", None, 0)?;
+    /// let delivery = Delivery::from(speaker.format().settings());
+    /// let mut samples = Vec::new();
+    /// for piece in speaker.speak(script, &delivery)? {
+    ///     samples.extend(piece?.samples);
+    /// }
+    /// assert!(samples.len() > 2048);
+    /// # Ok::<(), melisma::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Speaker::open_in`], and those of [`snac::Model::open`].
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let context = Context::cpu()?;
+        let codec = snac::Model::open_in(&context, Self::codec_of(&folder))?;
+        Self::open_in(&context, folder, Arc::new(codec))
+    }
+
+    /// Returns the codec of a language model where nobody names one: `builtin:solo24` for `builtin:voice`, and
+    /// `builtin:mini24` for all others.
+    pub fn codec_of(folder: impl AsRef<Path>) -> &'static str {
+        match folder.as_ref() == Path::new(BUILTIN) {
+            true => snac::SOLO24,
+            false => snac::MINI24,
+        }
+    }
+
     /// Opens the language model in `folder`, which speaks the codes of `codec`: `config.json`, its weights,
-    /// `tokenizer.json`, and `speak.yaml` unless it is Orpheus.
+    /// `tokenizer.json`, and `speak.yaml` unless it is Orpheus; or `builtin:voice`.
     ///
     /// # Errors
     /// A file cannot be read or is malformed, or the files and the codec do not belong together.
@@ -116,12 +149,16 @@ impl Speaker {
                 .at(folder.display()));
         }
         let format = Format::find(folder, &tokenizer, &config)?;
-        let tokens = format.tokens(n_tokens, &codec).map_err(|error| error.at(folder.display()))?;
+        let tokens = format.tokens(n_tokens, &codec).map_err(|error| {
+            let error = error.at(folder.display());
+            let is_builtin = folder == Path::new(BUILTIN);
+            if is_builtin { error.with_hint(format!("it speaks with {}: name no other codec", snac::SOLO24)) } else { error }
+        })?;
         let (context, folder) = (context.clone(), folder.to_owned());
         Ok(Self { context, model, tokenizer, format, codec, tokens, folder, config })
     }
 
-    /// Returns the folder of the model.
+    /// Returns the folder of the model, or `builtin:voice`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

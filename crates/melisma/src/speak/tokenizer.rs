@@ -11,11 +11,12 @@ use serde::Deserialize;
 use tokenizers::models::bpe::BPE;
 use tokenizers::{Encoding, Model, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper};
 
-use crate::format::read_text;
+use crate::llama::Source;
 use crate::{Error, Result};
 
 /// The largest `tokenizer.json`; that of Llama 3 has 17 MB.
 const MAX_FILE: u64 = 128 << 20;
+const FILE: &str = "tokenizer.json";
 const FOREIGN: &str = "tokenizer.json must be the one that the model was trained with, a BPE";
 
 /// The parts of the file that are used: cutting and padding would change a text, and a random dropout its tokens.
@@ -47,17 +48,17 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Opens the `tokenizer.json` of a folder.
+    /// Opens the `tokenizer.json` of a folder, or that of `builtin:voice`.
     ///
     /// # Errors
     /// `Io` when it cannot be read, otherwise those of [`Tokenizer::from_json`].
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join("tokenizer.json");
-        if !path.is_file() {
-            let message = format!("{}: no tokenizer.json in this folder", folder.display());
+        let source = Source::find(folder)?;
+        if !source.has(FILE) {
+            let message = format!("{}: no {FILE} in this folder", folder.display());
             return Err(Error::invalid(message).with_hint("copy it from where the model was published or trained"));
         }
-        Self::from_json(&read_text(&path, MAX_FILE)?).map_err(|error| error.at(path.display()))
+        Self::from_json(&source.text(FILE, MAX_FILE)?).map_err(|error| error.at(folder.join(FILE).display()))
     }
 
     /// Reads a `tokenizer.json`.

@@ -192,9 +192,9 @@ def clips(
 def speak(
     texts: StrPath,
     output: StrPath,
-    voice_model: StrPath,
+    voice_model: StrPath = "builtin:voice",
     *,
-    model: StrPath = "builtin:mini24",
+    model: StrPath | None = None,
     voice: str | None = None,
     seed: int = 0,
     speed: float = 1.0,
@@ -216,8 +216,8 @@ def speak(
         texts: The list: lines with `text` and, where wanted, `voice`, `seed` and `name`.
         output: A name without a suffix is a folder of audio, one that ends with .safetensors, .h5 or .jsonl a corpus
             of tokens.
-        voice_model: The folder of the language model.
-        model: Its codec.
+        voice_model: The language model: `builtin:voice`, or its folder.
+        model: Its codec; None is `builtin:solo24` for the built-in voice and `builtin:mini24` for others.
         voice: The voice of lines without one; None is the model's first.
         seed: The seed of lines without one.
         speed: The speed of audio at the same pitch, 0.25 to 4.
@@ -248,7 +248,7 @@ def speak(
         raise value_error("format and drop_repeats are for lines of tokens", hint)
     which = as_which(voice, seed)
     options = {
-        "voice_model": _absolute(voice_model), "model": _absolute(model), "precision": precision,
+        "voice_model": _absolute(voice_model), "model": _absolute(model or _codec_of(voice_model)), "precision": precision,
         "memory_limit": memory_limit, "overwrite": overwrite, "manner": as_manner(speed, noise, sampling),
         "asked": {
             "voice": which[0], "seed": which[1], "sample_format": sample_format, "format": format,
@@ -272,6 +272,10 @@ def _preset(preset: str) -> str:
     """Returns a preset whose file, if it is one, means the same on every node."""
     name = preset.removeprefix("preset:")
     return _absolute(name) if is_file(name) else preset
+
+
+def _codec_of(voice_model: StrPath) -> str:
+    return "builtin:solo24" if path_of(voice_model) == "builtin:voice" else "builtin:mini24"
 
 
 def _absolute(path: StrPath) -> str:

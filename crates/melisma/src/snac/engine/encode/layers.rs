@@ -107,7 +107,7 @@ impl Chain for Layers {
     const SIZES: fn(&Config) -> Sizes = sizes;
 
     fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
-        let (config, encoder) = (model.config(), &model.encoder);
+        let (config, encoder) = (model.config(), model.encoder()?);
         Self::supported(config)?;
         let timeline = Timeline { rate: config.hop_len(), lag: 3 };
         let mut builder = Builder { device, budget, rounding, timeline, slot_len: 0 };
