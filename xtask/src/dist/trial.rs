@@ -1,4 +1,4 @@
-//! What was built, tried on the oldest Debian that its mirror still has: packages extracted into a folder, which
+//! What was built, tried on the oldest Debian that its mirror or archive has: packages extracted into a folder, which
 //! becomes the root. It has neither a compiler nor Rust. The wheel is tried on this machine's Python.
 
 use super::release::Release;
@@ -12,6 +12,8 @@ use std::process::Command;
 
 /// Debian's releases whose C library is at least as new as what programs are built for, the oldest first.
 const SUITES: [&str; 3] = ["buster", "bullseye", "bookworm"];
+/// Where releases are that have left the mirrors.
+const ARCHIVE: &str = "http://archive.debian.org/debian";
 /// Mounts what programs expect, for this process alone, and runs the rest of its arguments with `$0` as the root.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" &&
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$0" "$@""#;
@@ -69,11 +71,11 @@ fn root(target: Target) -> Result<PathBuf> {
     }
     ensure!(find("debootstrap").is_some(), "debootstrap is missing; on Debian it is the package debootstrap");
     ensure!(output(Command::new("id").arg("-u"))?.trim() == "0", "a trial on Debian needs root; run it with sudo");
-    for suite in SUITES {
+    for (suite, mirror) in SUITES.into_iter().flat_map(|suite| [(suite, None), (suite, Some(ARCHIVE))]) {
         tree::renew(&root)?;
         // Extracted, not set up: its own programs need not run here.
         let mut command = Command::new("debootstrap");
-        command.args(["--foreign", "--variant=minbase", "--arch", target.debian(), suite]).arg(&root);
+        command.args(["--foreign", "--variant=minbase", "--arch", target.debian(), suite]).arg(&root).args(mirror);
         match run(&mut command) {
             Ok(()) => {
                 // In a container debootstrap makes it a link to /proc itself.
@@ -85,7 +87,7 @@ fn root(target: Target) -> Result<PathBuf> {
                 fs::write(&done, suite).with_context(|| tree::shown(&done))?;
                 return Ok(root);
             }
-            Err(error) => println!("note: no Debian {suite}: {error:#}"),
+            Err(error) => println!("note: no Debian {suite} at {}: {error:#}", mirror.unwrap_or("the mirror")),
         }
     }
     bail!("no Debian could be fetched; is its mirror reachable?")
