@@ -70,7 +70,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     for Asked { what, bytes, time } in &asked {
         table.push([(*what).to_owned(), format!("{bytes} bytes"), duration::show(*time)]);
     }
-    let total = asked.iter().map(|asked| asked.time).sum();
+    let total: Duration = asked.iter().map(|asked| asked.time).sum();
     let shown = [
         format!(
             "<p>It encoded the recording above, decoded the tokens and played {SECONDS} s of a preset. Then it finished what \
