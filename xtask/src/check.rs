@@ -39,6 +39,7 @@ use crate::table::{Align::Left, Align::Right, Table};
 use anyhow::{Result, bail};
 use beside::Beside;
 use outcome::Outcome;
+use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -96,14 +97,13 @@ const STEPS: &[Step] = &[
     always("docs", "API documentation, warnings are errors", docs::check),
     always("test", "every test of the workspace", test::check),
     always("examples", "every example of the library runs", examples::check),
-    always("features", "the library without its optional parts", features::check),
+    always("features", "the library without any of its optional parts", features::check),
     always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
     always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
-    always("cuda12", "the build against CUDA 12.6", cuda12::check),
-    always("aarch64", "the builds for 64-bit Arm: Linux, and the libraries for macOS", aarch64::check),
+    always("aarch64", "the build for 64-bit Arm Linux", aarch64::check),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
-    always("python", "the Python package: its tests on the oldest and the newest Python, and its stubs", python::check),
+    always("python", "the Python package: its tests on the oldest Python, and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
     always("guide", "README and guide: their blocks run, options and messages exist, the site is whole", guide::check),
     always("golden", "golden files against their manifest", golden::check),
@@ -113,12 +113,15 @@ const STEPS: &[Step] = &[
         hygiene::check,
     ),
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
+    extended("features-long", "the library with each of its optional parts, and packages alone", features::check_long),
+    extended("cuda12", "the build against CUDA 12.6", cuda12::check),
+    extended("apple", "the libraries for macOS", aarch64::check_apple),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
     extended("formats", "MP3 and Opus beside LAME and libopus, both ways, and speech at other speeds", formats::check),
     extended(
         "python-long",
-        "the release wheel with torch: its tests, 100,000 random calls, figures",
+        "the newest Python, and the release wheel with torch: its tests, 100,000 random calls, figures",
         python::check_long,
     ),
     extended(
@@ -162,7 +165,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         list();
         return Ok(ExitCode::SUCCESS);
     }
-    let table = Table::new([("step", Left), ("seconds", Right), ("result", Left), ("", Left)]);
+    let table = Table::new([("step", Left), ("seconds", Right), ("of CPU", Right), ("result", Left), ("", Left)]);
     let mut report = Report { table, passed: 0, failed: 0, skipped: 0 };
     let steps = chosen(arguments)?;
     // One after the other where the first failure ends the check, or somebody asked for few.
@@ -186,9 +189,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 impl Report {
     fn run(&mut self, step: &Step) {
         println!("\n== {}: {}", step.name, step.about);
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), cpu_seconds());
         let result = (step.run)();
         let seconds = format!("{:.1}", start.elapsed().as_secs_f64());
+        let cpu = format!("{:.1}", cpu_seconds() - before);
         let (word, detail) = match result {
             Ok(Outcome::Passed) => ("ok", String::new()),
             Ok(Outcome::Counted(figure)) => ("ok", figure),
@@ -196,20 +200,29 @@ impl Report {
             Err(error) => ("FAILED", format!("{error:#}")),
         };
         let colon = if detail.is_empty() { "" } else { ": " };
-        println!("== {}: {seconds} s {word}{colon}{detail}", step.name);
+        println!("== {}: {seconds} s ({cpu} s of CPU) {word}{colon}{detail}", step.name);
         let first = detail.lines().next().unwrap_or_default();
-        self.add([step.name.into(), seconds, word.into(), first.into()]);
+        self.add([step.name.into(), seconds, cpu, word.into(), first.into()]);
     }
 
-    /// Adds the row of a step: its name, seconds, `ok`, `SKIPPED` or `FAILED`, and more.
-    fn add(&mut self, row: [String; 4]) {
-        *match &*row[2] {
+    /// Adds the row of a step: its name, seconds, those of the CPU, `ok`, `SKIPPED` or `FAILED`, and more.
+    fn add(&mut self, row: [String; 5]) {
+        *match &*row[3] {
             "ok" => &mut self.passed,
             "SKIPPED" => &mut self.skipped,
             _ => &mut self.failed,
         } += 1;
         self.table.push(row);
     }
+}
+
+/// Returns the CPU time of the programs that have ended, 0 where there is no `/proc`.
+fn cpu_seconds() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    // The fields after the program's name in parentheses: the state is the third one, the times are the 16th and 17th.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
 }
 
 fn chosen(arguments: &Arguments) -> Result<Vec<&'static Step>> {

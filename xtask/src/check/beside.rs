@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::{env, fs};
 
 /// The names of the steps.
-const STEPS: [&str; 5] = ["clippy", "docs", "features", "cuda12", "aarch64"];
+const STEPS: [&str; 4] = ["clippy", "docs", "features", "aarch64"];
 
 /// Returns whether a step can run beside others.
 pub fn takes(step: &Step) -> bool {
@@ -42,7 +42,7 @@ impl Beside {
     }
 
     /// Waits for the steps, prints what they printed, and returns their rows of the report.
-    pub fn finish(mut self) -> Result<Vec<[String; 4]>> {
+    pub fn finish(mut self) -> Result<Vec<[String; 5]>> {
         self.child.wait().context("the steps beside the others")?;
         let log = fs::read(&self.log).with_context(|| tree::shown(&self.log))?;
         let log = String::from_utf8_lossy(&log);
@@ -51,16 +51,18 @@ impl Beside {
     }
 }
 
-/// Returns the row of the step `name` from its closing line, as in `== docs: 22.1 s ok: 352 public items`.
-fn row(log: &str, name: &str) -> [String; 4] {
-    let mut said = log.lines().filter_map(|line| line.strip_prefix(&format!("== {name}: "))?.split_once(" s "));
-    match said.next_back() {
-        Some((seconds, said)) => {
-            let (word, detail) = said.split_once(": ").unwrap_or((said, ""));
-            [name, seconds, word, detail].map(str::to_owned)
-        }
-        None => [name, "", "FAILED", "it did not end"].map(str::to_owned),
-    }
+/// Returns the row of the step `name` from its closing line, as in `== docs: 22.1 s (40.0 s of CPU) ok: 352 public items`.
+fn row(log: &str, name: &str) -> [String; 5] {
+    let closing = |line: &'_ str| {
+        let (seconds, rest) = line.strip_prefix(&format!("== {name}: "))?.split_once(" s (")?;
+        let (cpu, said) = rest.split_once(" s of CPU) ")?;
+        let (word, detail) = said.split_once(": ").unwrap_or((said, ""));
+        Some([name, seconds, cpu, word, detail].map(str::to_owned))
+    };
+    log.lines()
+        .filter_map(closing)
+        .next_back()
+        .unwrap_or_else(|| [name, "", "", "FAILED", "it did not end"].map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -69,11 +71,11 @@ mod tests {
 
     #[test]
     fn a_step_beside_the_others_has_its_row() {
-        let log =
-            "\n== docs: pages, 3 s long\n== docs: 22.1 s ok: 352 items: all\n== clippy: lints\n== clippy: 3.0 s ok\n";
-        assert_eq!(row(log, "docs"), ["docs", "22.1", "ok", "352 items: all"]);
-        assert_eq!(row(log, "clippy"), ["clippy", "3.0", "ok", ""]);
-        assert_eq!(row("== clippy: lints\n", "clippy")[2], "FAILED");
+        let log = "\n== docs: pages, 3 s (long)\n== docs: 22.1 s (40.0 s of CPU) ok: 352 items: all\n\
+                   == clippy: lints\n== clippy: 3.0 s (1.5 s of CPU) ok\n";
+        assert_eq!(row(log, "docs"), ["docs", "22.1", "40.0", "ok", "352 items: all"]);
+        assert_eq!(row(log, "clippy"), ["clippy", "3.0", "1.5", "ok", ""]);
+        assert_eq!(row("== clippy: lints\n", "clippy")[3], "FAILED");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The Python package: built, assembled in `target/python` and tested on the oldest and the newest
-//! Python, and its stubs are compared with it; the release wheel with torch.
+//! The Python package: built, assembled in `target/python` and tested on the oldest Python, and its
+//! stubs are compared with it; the newest Python, and the release wheel with torch.
 
 use super::outcome::Outcome;
 use crate::executable::executables;
@@ -36,40 +36,47 @@ const TORCHAUDIO: &str = "torchaudio==2.11.0";
 pub fn check() -> Result<Outcome> {
     let folder = assemble()?;
     let python = oldest()?;
-    let tested = version(&python)?;
-    let newer = match newest(&tested) {
-        Some((newer, name)) => {
-            let interpreter = newer.to_str().context("the path of a Python is not UTF-8")?;
-            Some((venv::python_of(interpreter, &format!("python{name}-venv"), &PACKAGES[..1])?, name))
-        }
-        None => None,
-    };
-    // Both at once: most of a test's time is one thread's.
-    thread::scope(|scope| {
-        let beside = newer.as_ref().map(|(newer, _)| scope.spawn(|| test(newer, &folder).output()));
-        let result = run(&mut test(&python, &folder));
-        let beside = beside.map(|thread| thread.join().expect("it does not panic"));
-        if let Some((output, (newer, name))) = beside.zip(newer.as_ref()) {
-            let output = output.with_context(|| newer.display().to_string())?;
-            println!("Python {name}:\n{}{}", text(&output.stdout), text(&output.stderr));
-            ensure!(output.status.success(), "the tests on Python {name} ended with {}", output.status);
-        }
-        result
-    })?;
+    test(&python, &folder)?;
     run(module(&python, "mypy.stubtest", &folder).arg("melisma._melisma"))?;
     run(module(&python, "mypy", &folder).args(["--strict", "--no-incremental", "-p", "melisma"]))?;
-    let Some((_, name)) = newer else {
-        println!("SKIPPED: no Python newer than {tested} with venv was found");
-        return Ok(Outcome::Counted(format!("Python {tested}; SKIPPED: none newer was found")));
-    };
-    Ok(Outcome::Counted(format!("Python {tested} and {name}")))
+    Ok(Outcome::Counted(format!("Python {}", version(&python)?)))
 }
 
-/// Returns the command that runs all tests with the package in `folder`.
-fn test(python: &Path, folder: &Path) -> Command {
-    let mut command = module(python, "unittest", folder);
-    command.args(["discover", "--start-directory"]).arg(tree::root().join("crates/melisma-py/tests"));
-    command
+/// Runs all tests with the package in `folder`, in two processes, because most of a test's time is one thread's.
+fn test(python: &Path, folder: &Path) -> Result<()> {
+    let tests = tree::root().join("crates/melisma-py/tests");
+    let mut halves = [Vec::new(), Vec::new()];
+    for (index, name) in test_modules(&tests)?.into_iter().enumerate() {
+        halves[index % 2].push(name);
+    }
+    let command = |names: &[String]| {
+        let mut command = module(python, "unittest", folder);
+        let path = env::join_paths([folder, &tests]).context("the path of the tests has a colon")?;
+        command.args(names).env("PYTHONPATH", path);
+        anyhow::Ok(command)
+    };
+    let [mut first, mut second] = [command(&halves[0])?, command(&halves[1])?];
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| second.output());
+        let result = run(&mut first);
+        let output = beside.join().expect("it does not panic").context("the second half of the tests")?;
+        println!("the second half:\n{}{}", text(&output.stdout), text(&output.stderr));
+        ensure!(output.status.success(), "the second half of the tests ended with {}", output.status);
+        result
+    })
+}
+
+/// Returns the names of the files of tests in `folder`, in order.
+fn test_modules(folder: &Path) -> Result<Vec<String>> {
+    let paths = tree::files(folder)?;
+    let here = paths.iter().filter(|path| path.parent() == Some(folder));
+    let stems =
+        here.filter(|path| path.extension().is_some_and(|suffix| suffix == "py")).filter_map(|path| path.file_stem());
+    let mut names: Vec<_> = stems.map(|stem| stem.to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.starts_with("test_"));
+    names.sort();
+    ensure!(names.len() > 20, "{} files of tests in {}", names.len(), tree::shown(folder));
+    Ok(names)
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
@@ -159,8 +166,9 @@ pub fn assemble() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Tests the release wheel as users install it, with the packages that it is used with.
+/// Tests the newest Python, and the release wheel as users install it, with the packages that it is used with.
 pub fn check_long() -> Result<Outcome> {
+    let newest = check_newest()?;
     let python = venv::python(LONG)?;
     let source = tree::root().join("crates/melisma-py");
     let wheels = tree::target().join("wheel");
@@ -189,5 +197,17 @@ pub fn check_long() -> Result<Outcome> {
     figures.env("RUST_SECONDS", &rust.path);
     figures.arg(source.join("bench/figures.py")).current_dir(&wheels).env("TEST_TORCHAUDIO", &torchaudio);
     run(&mut figures)?;
-    Ok(Outcome::Passed)
+    Ok(Outcome::Counted(newest))
+}
+
+/// Runs the tests on the newest Python beyond the oldest, and returns which one that is.
+fn check_newest() -> Result<String> {
+    let oldest = version(&oldest()?)?;
+    let Some((newest, name)) = newest(&oldest) else {
+        println!("SKIPPED: no Python newer than {oldest} with venv was found");
+        return Ok(format!("SKIPPED: no Python newer than {oldest} was found"));
+    };
+    let interpreter = newest.to_str().context("the path of a Python is not UTF-8")?;
+    test(&venv::python_of(interpreter, &format!("python{name}-venv"), &PACKAGES[..1])?, &assemble()?)?;
+    Ok(format!("Python {name}"))
 }
