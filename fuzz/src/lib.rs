@@ -41,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tokenizer", run: tokenizer, seeds: seed::tokenizer },
     Target { name: "voice", run: voice, seeds: seed::voice },
     Target { name: "list", run: list, seeds: seed::list },
+    Target { name: "normalise", run: normalise, seeds: seed::normalise },
     Target { name: "dataset", run: dataset, seeds: seed::dataset },
     Target { name: "journal", run: journal, seeds: seed::journal },
     Target { name: "metadata", run: metadata, seeds: seed::metadata },

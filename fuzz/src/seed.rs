@@ -153,6 +153,15 @@ pub fn list() -> Vec<Vec<u8>> {
     vec![lines.into()]
 }
 
+pub fn normalise() -> Vec<Vec<u8>> {
+    let texts = [
+        "Dr. Smith paid $3.50 at 10:05 p.m. on 12/25/2024 (e.g. in No. 5, St. James St.).",
+        "# NASA & the FBI\n\n- **GPUs** at -40 \u{b0}F, 5'10\", 3/4 cup, 1990s, Henry VIII\n- [x](https://a.org/b_c?d=1)",
+        "+1 (555) 010-9999, me@site.org, v2.1, 3.0.1, R2-D2, @name #1 #tag 1,234,567.89 10^6 \u{65e5}\u{672c} caf\u{e9}",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
 pub fn dataset() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sound = folder.path().join("tone.wav");

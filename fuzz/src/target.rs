@@ -186,6 +186,17 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
+/// Reads texts aloud, and what was read once more.
+pub fn normalise(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let once = speak::normalise(&text);
+    let is_plain = |letter: char| letter.is_ascii_alphabetic() || " .,?!'-;:".contains(letter);
+    assert!(once.text.chars().all(is_plain), "{:?}", once.text);
+    assert!(once.text.len() <= 64 * (text.len() + 1), "{} bytes of {}", once.text.len(), text.len());
+    let twice = speak::normalise(&once.text);
+    assert_eq!((&twice.text, twice.notes.len()), (&once.text, 0));
+}
+
 /// Reads datasets in one file: HDF5 and safetensors.
 pub fn dataset(bytes: &[u8]) {
     let file = file(bytes, ".h5");

@@ -38,6 +38,7 @@ const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 8] = ["self", "total", "calls", "name", "p99", "device", "bytes", "allocated"];
 const TOKEN_FORMATS: [&str; 4] = ["auto", "orpheus", "ids", "codes"];
 const SAMPLE_FORMATS: [&str; 3] = ["s16", "s24", "f32"];
+const SWITCH: [&str; 2] = ["on", "off"];
 /// More frames at a time would only cost memory.
 const MAX_CHUNK: i64 = 65_536;
 
@@ -407,6 +408,9 @@ impl Cli {
         let mut settings = self.globals.settings();
         if let Some(Command::Serve(args)) = &self.command {
             settings.extend(args.settings());
+        }
+        if let Some(Command::Speak(SpeakArgs { normalise: Some(text), .. })) = &self.command {
+            settings.push(("speak.normalise", "--normalise", text.clone()));
         }
         settings
     }

@@ -147,6 +147,7 @@ mod tests {
         "motion",
         "network",
         "noise",
+        "normalise",
         "objective",
         "on_error",
         "path_column",

@@ -31,6 +31,18 @@ pub struct ServeArgs {
     /// memory]; 1 to 4096, or auto
     #[arg(long, value_name = "N")]
     pub speakers: Option<String>,
+    /// Read numbers, dates, abbreviations and the like out in words before any language model sees a text: on or off
+    /// [default: as each voice model's speak.yaml says, off for the upstream, or the settings]
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        value_parser = PossibleValuesParser::new(super::SWITCH),
+        hide_possible_values = true
+    )]
+    pub normalise: Option<String>,
     /// Language model that speaks in tokens, as in http://127.0.0.1:8000, for /v1/audio/speech; needs --model
     #[arg(long, value_name = "URL", env = "MELISMA_UPSTREAM", hide_env = true)]
     pub upstream: Option<String>,
@@ -67,6 +79,8 @@ impl ServeArgs {
             ("serve.queue", "--queue", &self.queue),
             ("serve.speakers", "--speakers", &self.speakers),
             ("serve.streams", "--streams", &self.streams),
+            ("speak.normalise", "--normalise", &self.normalise),
+            ("upstream.normalise", "--normalise", &self.normalise),
         ];
         texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)))
     }

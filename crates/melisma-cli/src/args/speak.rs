@@ -49,6 +49,18 @@ pub struct SpeakArgs {
     /// or the setting]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["fp32", "bf16"]))]
     pub precision: Option<String>,
+    /// Read numbers, dates, abbreviations and the like out in words before the model sees the text: on or off [default:
+    /// as the model's speak.yaml says, or the setting]
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        value_parser = PossibleValuesParser::new(super::SWITCH),
+        hide_possible_values = true
+    )]
+    pub normalise: Option<String>,
     /// Noise in the codec: off, or seed:N
     #[arg(long, value_name = "NOISE", default_value = "seed:0")]
     pub noise: String,

@@ -36,6 +36,8 @@ pub(crate) struct Narrators {
     pub(crate) own: Vec<(String, Vec<String>)>,
     /// The voices of the upstream, if there is one.
     pub(crate) upstream: Option<Vec<String>>,
+    /// Whether texts for the upstream are normalised; a voice model does so itself.
+    pub(crate) normalises: bool,
 }
 
 impl Narrators {
@@ -47,7 +49,8 @@ impl Narrators {
             voices => (speakers.name().to_owned(), voices.to_vec()),
         };
         let upstream = app.upstream.as_ref().map(|upstream| upstream.voices().to_vec());
-        Self { own: own.iter().map(one).collect(), upstream }
+        let normalises = app.upstream.as_ref().is_some_and(|upstream| upstream.normalises());
+        Self { own: own.iter().map(one).collect(), upstream, normalises }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The body of `POST /v1/audio/speech`.
 
-use melisma::speak::{PIECE_CHARS, cut};
+use melisma::speak::{Normalised, PIECE_CHARS, cut, normalise};
 use serde_json::{Map, Value};
 
 use super::{Narrator, Narrators, OPENAI_VOICES};
@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) narrator: Narrator,
     /// The input, cut at sentences for an upstream; a voice model gets the whole.
     pub(crate) pieces: Vec<String>,
+    /// What the normalisation for an upstream left out; a voice model notes it itself.
+    pub(crate) notes: Vec<String>,
     /// One of the model's voices.
     pub(crate) voice: String,
     /// Of a voice model's random numbers.
@@ -58,13 +60,21 @@ impl Request {
         };
         let narrator = narrator(&fields, narrators)?;
         let input = text(&fields, "input")?;
-        let pieces = match narrator {
+        let (pieces, notes) = match narrator {
             // Its tokenizer spells what would steer the model.
-            Narrator::Own(_) => vec![input],
-            Narrator::Upstream => cut(&clean(&input), PIECE_CHARS),
+            Narrator::Own(_) => (vec![input], Vec::new()),
+            Narrator::Upstream if narrators.normalises => {
+                let Normalised { text, notes, .. } = normalise(&input);
+                (cut(&text, PIECE_CHARS), notes.iter().map(ToString::to_string).collect())
+            }
+            Narrator::Upstream => (cut(&clean(&input), PIECE_CHARS), Vec::new()),
         };
         if pieces.iter().all(|piece| piece.trim().is_empty()) {
-            return Err(Failure::parameter("input", "`input` has no text"));
+            let message = match &notes[..] {
+                [] => "`input` has no text".to_owned(),
+                [note, ..] => format!("`input` has no word to speak: {note}"),
+            };
+            return Err(Failure::parameter("input", message));
         }
         let format = choice(&fields, "response_format", FORMATS, Format::from_name)?;
         let stream_format = choice(&fields, "stream_format", "audio or sse", |name| match name {
@@ -78,6 +88,7 @@ impl Request {
         Ok(Self {
             narrator,
             pieces,
+            notes,
             voice: voice(&fields, narrator, narrators.voices(narrator))?,
             seed: seed(&fields, narrator)?,
             instructions: clean(&instructions),

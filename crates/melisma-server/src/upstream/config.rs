@@ -43,4 +43,5 @@ melisma::section! {
     "upstream.request" request: String = ORPHEUS.to_owned(), "Fields of requests: `orpheus`, or a JSON object.";
     "upstream.stop" stop: String = "<custom_token_2>".to_owned(), "Text that ends its speech.";
     "upstream.max_tokens" max_tokens: u64 = 8192, "The most tokens for one piece of text.";
+    "upstream.normalise" normalise: bool = false, "Whether numbers, dates and the like are read out in words.";
 }

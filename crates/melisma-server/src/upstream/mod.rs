@@ -132,6 +132,11 @@ impl Upstream {
         self.settings.limits
     }
 
+    /// Returns whether texts are read out in words before it gets them.
+    pub fn normalises(&self) -> bool {
+        self.settings.normalise
+    }
+
     /// Speaks `texts`, which are pieces of one text, as `vars` says.
     pub fn complete(self: &Arc<Self>, texts: &[String], vars: PromptVars<'_>) -> CompletionStream {
         let bodies = texts.iter().map(|text| self.body(PromptVars { text, ..vars })).collect();

@@ -30,6 +30,8 @@ pub struct Settings {
     pub fields: Map<String, Value>,
     /// Limits on the clients.
     pub limits: Limits,
+    /// Whether texts are normalised.
+    pub normalise: bool,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
             stop: config.stop.value.clone(),
             fields: fields(&config.request.value).map_err(|error| error.at(&config.request.origin))?,
             limits: Limits { tokens, ..Limits::default() },
+            normalise: config.normalise.value,
         })
     }
 }

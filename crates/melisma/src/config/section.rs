@@ -46,7 +46,7 @@ impl<'a> Entry<'a> {
 
 /// Keys of the command line and the server. The library reads none of them, but it must tell them
 /// from typing errors in the file that all share.
-pub(super) const FRONT_KEYS: [&str; 17] = [
+pub(super) const FRONT_KEYS: [&str; 18] = [
     "trace",
     "profile_table",
     "profile_sort",
@@ -64,10 +64,11 @@ pub(super) const FRONT_KEYS: [&str; 17] = [
     "upstream.request",
     "upstream.stop",
     "upstream.max_tokens",
+    "upstream.normalise",
 ];
 
 /// Keys of the room `speak`, which fronts ask for; the library may be built without the room.
-const SPEAK_KEYS: [&str; 13] = [
+const SPEAK_KEYS: [&str; 14] = [
     "speak.voices",
     "speak.prompt",
     "speak.before",
@@ -81,6 +82,7 @@ const SPEAK_KEYS: [&str; 13] = [
     "speak.min_p",
     "speak.repetition_penalty",
     "speak.penalty_window",
+    "speak.normalise",
 ];
 
 /// Returns every key of the file, those of nested sections last.

@@ -52,9 +52,10 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Prepares the pieces of `run`, of which `at_once` are spoken at the same time.
-    pub(super) fn new(run: ScriptRun, at_once: usize) -> Self {
+    pub(super) fn new(mut run: ScriptRun, at_once: usize) -> Self {
+        let notes = std::mem::take(&mut run.notes);
         let (open, left) = if at_once > 1 { (Vec::new(), Some(run)) } else { (vec![run], None) };
-        Self { open, left, failed: None, at_once, ledger: Ledger::default(), notes: Vec::new() }
+        Self { open, left, failed: None, at_once, ledger: Ledger::default(), notes }
     }
 
     /// Returns all pieces, if none has begun.

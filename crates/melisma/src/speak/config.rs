@@ -30,6 +30,7 @@ crate::section! {
     "speak.min_p" min_p: Option<Number> = None, "The least share of the most likely token's probability.";
     "speak.repetition_penalty" repetition_penalty: Option<Number> = None, "How unlikely tokens of the past become.";
     "speak.penalty_window" penalty_window: Option<u32> = None, "The recent past in tokens.";
+    "speak.normalise" normalise: Option<bool> = None, "Whether numbers, dates and the like are read out in words.";
 }
 
 impl Config {
@@ -54,6 +55,7 @@ impl Config {
         let count = |to: &mut Option<usize>, from: Option<u32>| *to = from.map(|count| count as usize).or(*to);
         count(&mut format.top_k, self.top_k.value);
         count(&mut format.penalty_window, self.penalty_window.value);
+        format.normalise = self.normalise.value.or(format.normalise);
         if speech.is_some() {
             // Other tokens than Orpheus' need not be those of its codec.
             format.slot_codes = None;
@@ -134,6 +136,20 @@ impl Field for Option<u32> {
     }
 }
 
+impl Field for Option<bool> {
+    fn parse(raw: &Raw) -> Result<Self> {
+        bool::parse(raw).map(Some)
+    }
+
+    fn show(&self) -> String {
+        self.map_or_else(|| "none".to_owned(), |value| value.to_string())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
 impl Field for Option<Number> {
     fn parse(raw: &Raw) -> Result<Self> {
         let number = match raw {
@@ -175,7 +191,7 @@ mod tests {
     fn what_a_speak_yaml_says_can_be_said_here() {
         let text = "voices: [ann, bob]\nprompt: \"<{voice}> {text}\"\nbefore: [3, 4]\nafter: [5]\nspeech: 264\nend: 258\n\
                     codec: 00ff\ntemperature: 0.5\ntop_k: 7\ntop_p: 1\nmin_p: 0.125\nrepetition_penalty: 1.5\n\
-                    penalty_window: 64\n";
+                    penalty_window: 64\nnormalise: true\n";
         let indented: String = text.lines().map(|line| format!("  {line}\n")).collect();
         let config = read(&format!("speak:\n{indented}")).unwrap();
         let format = Format::from_yaml(text).unwrap();

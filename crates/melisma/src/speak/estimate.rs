@@ -73,7 +73,9 @@ impl Stage {
     pub(super) fn step_time(&mut self, n: usize, (tokens, draw): (Tokens, Draw)) -> Result<Duration> {
         let _span = tracing::info_span!("estimate", n = n).entered();
         let prompt = Prompt { tokens: vec![tokens.speech], max_frames: TRIED_FRAMES };
-        let run = |seed| ScriptRun::new(Script { prompts: vec![prompt.clone()], seed }, tokens, draw, usize::MAX);
+        let run = |seed| {
+            ScriptRun::new(Script { prompts: vec![prompt.clone()], seed, notes: Vec::new() }, tokens, draw, usize::MAX)
+        };
         let mut runs: Vec<ScriptRun> = (0..n as u64).map(run).collect();
         let (begin, mut least) = (Instant::now(), Duration::MAX);
         for n_steps in 1.. {

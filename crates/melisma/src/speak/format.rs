@@ -52,6 +52,8 @@ pub struct Format {
     pub(super) top_k: Option<usize>,
     pub(super) top_p: Option<f32>,
     pub(super) min_p: Option<f32>,
+    /// Whether texts are read by [`normalise`](super::normalise()) first, so that the model sees words alone.
+    pub(super) normalise: Option<bool>,
 }
 
 fn prompt() -> String {
@@ -141,6 +143,7 @@ impl Format {
             top_k: None,
             top_p: None,
             min_p: None,
+            normalise: None,
         }
     }
 
@@ -236,6 +239,11 @@ impl Format {
             penalty_window: self.penalty_window.unwrap_or(usize::MAX),
             draw: Draw::Frames,
         }
+    }
+
+    /// Returns whether texts are normalised before they are cut.
+    pub fn normalises(&self) -> bool {
+        self.normalise.unwrap_or(false)
     }
 
     /// Returns the voice called `name`, or the default one.

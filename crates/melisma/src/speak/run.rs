@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::cycle::CycleDetector;
 use super::format::{Draw, Settings, Tokens};
+use super::normalise::Passages;
 use super::script::{Prompt, Script};
 use crate::llama::{Batch, Choice, Input, Key, Model, Options, PAGE_LEN, Sampler, Sequence};
 use crate::snac::tokens::{Assembler, Ledger};
 use crate::{Context, Error, Result};
 
-/// Something about a piece of a text that its listener should know. Pieces count from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Something about a text or one of its pieces that its listener should know. Pieces count from 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// The model repeated itself, and the piece was ended.
     Repeats(usize),
@@ -20,16 +21,22 @@ pub enum Note {
     Endless(usize, usize),
     /// The model ended without a frame of speech.
     Silent(usize),
+    /// Nobody can read this, and it was left out of the text.
+    LeftOut(Passages),
+    /// This has no reading but its letters and digits, one by one.
+    Spelled(Passages),
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::Repeats(at) => write!(f, "piece {}: the model repeated itself and was ended", at + 1),
             Self::Endless(at, n) => {
                 write!(f, "piece {}: the model did not stop and was ended after {n} frames", at + 1)
             }
             Self::Silent(at) => write!(f, "piece {}: the model gave no speech", at + 1),
+            Self::LeftOut(passages) => write!(f, "left out, because it has no reading in English: {passages}"),
+            Self::Spelled(passages) => write!(f, "read letter by letter: {passages}"),
         }
     }
 }
@@ -76,7 +83,8 @@ impl Draft {
 }
 
 impl ScriptRun {
-    pub(super) fn new(script: Script, tokens: Tokens, draw: Draw, repeat_frames: usize) -> Self {
+    pub(super) fn new(mut script: Script, tokens: Tokens, draw: Draw, repeat_frames: usize) -> Self {
+        let notes = std::mem::take(&mut script.notes);
         let assembler = Assembler::new(tokens.n_slots as usize);
         Self {
             script,
@@ -88,7 +96,7 @@ impl ScriptRun {
             draft: None,
             assembler,
             codes: Vec::new(),
-            notes: Vec::new(),
+            notes,
             is_paused: false,
         }
     }
@@ -101,7 +109,7 @@ impl ScriptRun {
     /// Takes its next piece out, which is then spoken on its own.
     pub(super) fn split(&mut self) -> Option<Self> {
         let prompt = std::mem::take(self.script.prompts.get_mut(self.at)?);
-        let script = Script { prompts: vec![prompt], seed: self.script.seed };
+        let script = Script { prompts: vec![prompt], seed: self.script.seed, notes: Vec::new() };
         let first = self.first + self.at;
         self.at += 1;
         Some(Self { first, ..Self::new(script, self.tokens, self.draw, self.repeat_frames) })

@@ -1,6 +1,8 @@
 //! A text to the prompts of its sentences.
 
 use super::format::{Format, Tokens};
+use super::normalise::{Normalised, normalise};
+use super::run::Note;
 use super::sentence;
 use super::tokenizer::Tokenizer;
 use crate::{Error, Result};
@@ -32,6 +34,8 @@ pub(super) const LONGEST_PIECE: Size =
 pub struct Script {
     pub(super) prompts: Vec<Prompt>,
     pub(super) seed: u64,
+    /// What its listener should know before it is spoken.
+    pub(super) notes: Vec<Note>,
 }
 
 /// The prompt of a piece.
@@ -80,23 +84,31 @@ impl Prompt {
 }
 
 impl Writer<'_> {
-    /// Returns the prompts of `text`, cut at its sentences.
-    pub(super) fn prompts(&self, text: &str, voice: &str) -> Result<Vec<Prompt>> {
+    /// Returns the prompts of `text`, cut at its sentences, and what its listener should know.
+    pub(super) fn prompts(&self, text: &str, voice: &str) -> Result<(Vec<Prompt>, Vec<Note>)> {
         if text.len() > MAX_TEXT {
             let message = format!("the text has {} bytes; at most {MAX_TEXT} are spoken", text.len());
             return Err(Error::invalid(message).with_hint("cut it into several texts"));
         }
+        let Normalised { text, notes } = match self.format.normalises() {
+            true => normalise(text),
+            false => Normalised { text: text.to_owned(), notes: Vec::new() },
+        };
         let text: String =
             text.chars().map(|letter| if letter.is_control() && letter != '\n' { ' ' } else { letter }).collect();
         if !text.contains(char::is_alphanumeric) {
-            let message = if text.trim().is_empty() { "the text is empty" } else { "the text has no word to speak" };
+            let message = match (&notes[..], text.trim()) {
+                ([note, ..], _) => format!("the text has no word to speak: {note}"),
+                (_, "") => "the text is empty".to_owned(),
+                _ => "the text has no word to speak".to_owned(),
+            };
             return Err(Error::invalid(message).with_hint("give a text with letters or digits"));
         }
         let mut prompts = Vec::new();
         for piece in sentence::cut(&text, PIECE_CHARS) {
             self.add(&piece, voice, &mut prompts)?;
         }
-        Ok(prompts)
+        Ok((prompts, notes))
     }
 
     /// Adds the prompt of a piece, or those of its parts if the context is too small for the whole.

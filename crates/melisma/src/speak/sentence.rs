@@ -78,6 +78,10 @@ fn parts(text: &str, max_chars: usize) -> Vec<Part<'_>> {
             last.end = End::Sentence;
         }
         for word in line.split_whitespace() {
+            if let Some(last) = parts.last_mut().filter(|last| is_dotted(last.text)) {
+                let is_small = word.starts_with(char::is_lowercase);
+                last.end = if is_small { last.end.min(End::Clause) } else { last.end };
+            }
             let mut rest = word;
             while !rest.is_empty() {
                 let (part, later) = rest.split_at(part_len(rest, max_chars));
@@ -109,12 +113,20 @@ fn end(part: &str) -> End {
     }
 }
 
+/// Returns whether a part is letters with full stops such as `p.m.`, which end a sentence before a capital only.
+fn is_dotted(part: &str) -> bool {
+    let bare = part.trim_matches(|letter: char| !letter.is_alphanumeric() && letter != '.');
+    bare.strip_suffix('.')
+        .is_some_and(|letters| letters.contains('.') && letters.split('.').all(|one| one.chars().count() == 1))
+}
+
 /// Returns whether a word before a full stop is an abbreviation or an initial.
 fn is_short(word: &str) -> bool {
-    let word = word.trim_start_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
+    let word = word.trim_start_matches(|letter: char| !letter.is_alphanumeric());
     let mut letters = word.chars();
-    let is_initial = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
-    is_initial || ABBREVIATIONS.contains(&&*word)
+    // The "m." of "five p m." is no initial.
+    let is_initial = letters.next().is_some_and(|letter| letter.is_alphabetic() && !letter.is_lowercase());
+    (is_initial && letters.next().is_none()) || ABBREVIATIONS.contains(&&*word.to_lowercase())
 }
 
 #[cfg(test)]
@@ -129,6 +141,14 @@ mod tests {
         assert_eq!(cut(text, 60), [text]);
         assert_eq!(cut(text, 40), ["Dr. Who came at 3.15 p.m. today.", "\"Really?\" she asked. Yes!"]);
         assert_eq!(cut(text, 20), ["Dr. Who came at 3.15", "p.m. today.", "\"Really?\" she asked.", "Yes!"]);
+    }
+
+    #[test]
+    fn letters_with_full_stops_end_a_sentence_before_a_capital() {
+        assert_eq!(cut("It was 5 p.m. He left.", 15), ["It was 5 p.m.", "He left."]);
+        assert_eq!(cut("It was 5 p.m. when he left.", 21), ["It was 5 p.m. when he", "left."]);
+        assert_eq!(cut("It was five p m. He left.", 18), ["It was five p m.", "He left."]);
+        assert_eq!(cut("It was J. Smith who left.", 16), ["It was J. Smith", "who left."]);
     }
 
     #[test]

@@ -199,7 +199,8 @@ impl Speaker {
     pub fn script_within(&self, text: &str, voice: Option<&str>, seed: u64, context: usize) -> Result<Script> {
         let context = context.min(self.context_tokens());
         let writer = Writer { format: &self.format, tokenizer: &self.tokenizer, tokens: self.tokens, context };
-        Ok(Script { prompts: writer.prompts(text, self.format.voice(voice)?)?, seed })
+        let (prompts, notes) = writer.prompts(text, self.format.voice(voice)?)?;
+        Ok(Script { prompts, seed, notes })
     }
 
     /// Returns the memory that [`Speaker::speak`] takes for a text, its codec included.

@@ -1,5 +1,6 @@
 mod ahead;
 mod ensemble;
+mod normalised;
 mod setting;
 mod work;
 

@@ -7,13 +7,13 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 fn upstream() -> Narrators {
-    Narrators { own: Vec::new(), upstream: Some(names(&["tara", "leo"])) }
+    Narrators { upstream: Some(names(&["tara", "leo"])), ..Narrators::default() }
 }
 
 /// Two voice models, the second without names of voices.
 fn own() -> Narrators {
     let own = vec![("first".to_owned(), names(&["ann", "bob"])), ("second".to_owned(), names(&["default"]))];
-    Narrators { own, upstream: None }
+    Narrators { own, ..Narrators::default() }
 }
 
 fn read(fields: Value) -> Result<Request, Value> {
@@ -120,7 +120,7 @@ fn a_voice_model_is_found_by_its_name_and_the_first_without_one() {
     // A voice model may take one of OpenAI's names.
     let named = Narrators {
         own: vec![("a".to_owned(), names(&["ann"])), ("tts-1".to_owned(), names(&["bob"]))],
-        upstream: None,
+        ..Narrators::default()
     };
     assert_eq!(read_by(&named, json!({"model": "tts-1"})).unwrap().narrator, Narrator::Own(1));
     let ids =
@@ -144,4 +144,23 @@ fn a_voice_model_has_a_default_voice_a_seed_and_the_text_as_it_is() {
         let error = read_by(&own(), fields).unwrap_err();
         assert_eq!((&error["status"], &error["param"]), (&json!(400), &json!(param)));
     }
+}
+
+#[test]
+fn texts_for_an_upstream_are_normalised_where_it_is_asked_for() {
+    let asked = Narrators { normalises: true, ..upstream() };
+    let input = json!({"input": "Dr. Lee paid $3.50 at 10:05. \u{1f600}"});
+    let request = read_by(&asked, input.clone()).unwrap();
+    assert_eq!(request.pieces, ["Doctor Lee paid three dollars and fifty cents at ten oh five."]);
+    assert_eq!(request.notes, ["left out, because it has no reading in English: `\u{1f600}`"]);
+    let plain = read(input).unwrap();
+    assert_eq!((&plain.pieces[..], plain.notes.len()), (&["Dr. Lee paid $3.50 at 10:05. \u{1f600}".to_owned()][..], 0));
+    let error = read_by(&asked, json!({"input": "\u{65e5}\u{672c}"})).unwrap_err();
+    assert_eq!(
+        error["message"],
+        "`input` has no word to speak: left out, because it has no reading in English: `\u{65e5}\u{672c}`"
+    );
+    // A voice model gets the text as it is, and normalises it as its format says.
+    let own = read_by(&Narrators { normalises: true, ..own() }, json!({"input": "No. 5", "voice": null})).unwrap();
+    assert_eq!((&own.pieces[..], own.notes.len()), (&["No. 5".to_owned()][..], 0));
 }

@@ -1,0 +1,108 @@
+//! Fractions such as `3/4` and `1 1/2`.
+
+use super::Found;
+use super::number::{n_digits, ordinal, small, year};
+use super::peek::{is_boundary, letter, skip_space, word};
+
+/// What a part is measured in: `half a cup`.
+const MEASURES: &[&str] = &[
+    "cup",
+    "teaspoon",
+    "tablespoon",
+    "inch",
+    "mile",
+    "pound",
+    "hour",
+    "liter",
+    "litre",
+    "pint",
+    "quart",
+    "gallon",
+    "ounce",
+    "dozen",
+    "day",
+    "year",
+    "minute",
+    "second",
+    "mile",
+    "acre",
+    "pizza",
+    "lemon",
+    "apple",
+    "onion",
+];
+const FIXED: &[(u32, u32, &str)] = &[(24, 7, "twenty-four seven"), (9, 11, "nine eleven"), (50, 50, "fifty-fifty")];
+
+/// Reads a fraction, with whole parts in front if it has some.
+pub(super) fn read(chars: &[char], at: usize) -> Found {
+    if let Some(found) = part(chars, at) {
+        let (over, under, end) = found;
+        if let Some((_, _, words)) = FIXED.iter().find(|fixed| (fixed.0, fixed.1) == (over, under)) {
+            return Some(((*words).to_owned(), end));
+        }
+        let after = word(chars, skip_space(chars, end));
+        let article = match MEASURES.contains(&&*after) {
+            true if after.starts_with(['a', 'e', 'i', 'o']) || after == "hour" => " an",
+            true => " a",
+            false => "",
+        };
+        return Some(match (over, under, article) {
+            (1000..2100, ..) if under == over % 100 + 1 => (format!("{} to {}", year(over), small(under)), end),
+            (1, 2, "") => ("one half".to_owned(), end),
+            (1, 2, article) => (format!("half{article}"), end),
+            (over, under, article) if over < under && !article.is_empty() => {
+                (format!("{} of{article}", words(over, under)), end)
+            }
+            _ => (words(over, under), end),
+        });
+    }
+    let len = n_digits(chars, at);
+    let place = skip_space(chars, at + len);
+    let (over, under, end) = part(chars, place).filter(|_| (1..=6).contains(&len) && place > at + len)?;
+    if over >= under {
+        return None;
+    }
+    let whole = small(chars[at..at + len].iter().collect::<String>().parse().ok()?);
+    let rest = match (over, under) {
+        (1, 2) => "a half".to_owned(),
+        (1, 4) => "a quarter".to_owned(),
+        _ => words(over, under),
+    };
+    Some((format!("{whole} and {rest}"), end))
+}
+
+/// Reads `3/4` alone.
+fn part(chars: &[char], at: usize) -> Option<(u32, u32, usize)> {
+    let over = n_digits(chars, at);
+    let under = n_digits(chars, at + over + 1);
+    let end = at + over + 1 + under;
+    let is_part = (1..=4).contains(&over) && (1..=4).contains(&under) && letter(chars, at + over) == '/';
+    let is_closed = is_boundary(chars, end) && letter(chars, end) != '/';
+    let is_zero = letter(chars, at + over + 1) == '0';
+    let value = |at: usize, len: usize| chars[at..at + len].iter().collect::<String>().parse().ok();
+    (is_part && is_closed && !is_zero).then_some(())?;
+    Some((value(at, over)?, value(at + over + 1, under)?, end))
+}
+
+/// Parts that are counted rather than measured have no name: `37/45` is "thirty-seven over forty-five".
+const NAMED: &[u32] = &[16, 20, 25, 32, 50, 64];
+
+fn words(over: u32, under: u32) -> String {
+    let part = if under == 100 { "hundredth".to_owned() } else { ordinal(&under.to_string()) };
+    let name = match (over, under) {
+        (1, 2) => "half".to_owned(),
+        (_, 2) => "halves".to_owned(),
+        (1, 4) => "quarter".to_owned(),
+        (_, 4) => "quarters".to_owned(),
+        (1, _) => part,
+        _ => part + "s",
+    };
+    let is_named = over == 1 || under <= 12 || NAMED.contains(&under);
+    match over {
+        over if over == under || ([10, 100].contains(&under) && over > 1) || under == 1 => {
+            format!("{} out of {}", small(over), small(under))
+        }
+        over if is_named && (over < under || over <= 20) && under <= 100 => format!("{} {name}", small(over)),
+        _ => format!("{} over {}", small(over), small(under)),
+    }
+}

@@ -1,0 +1,53 @@
+//! What stands at a place of a folded text.
+
+/// Characters of a word that rules look at.
+const MAX_WORD: usize = 24;
+
+pub(super) fn letter(chars: &[char], at: usize) -> char {
+    chars.get(at).copied().unwrap_or(' ')
+}
+
+pub(super) fn is_digit(chars: &[char], at: usize) -> bool {
+    letter(chars, at).is_ascii_digit()
+}
+
+/// Returns whether neither a letter nor a digit stands at `at`.
+pub(super) fn is_boundary(chars: &[char], at: usize) -> bool {
+    !letter(chars, at).is_ascii_alphanumeric()
+}
+
+pub(super) fn starts_with(chars: &[char], at: usize, text: &str) -> bool {
+    text.chars().enumerate().all(|(index, expected)| chars.get(at + index) == Some(&expected))
+}
+
+/// Returns the place after the spaces of a line at `at`, at most two of them.
+pub(super) fn skip_space(chars: &[char], at: usize) -> usize {
+    at + chars.get(at..).unwrap_or_default().iter().take(2).take_while(|letter| **letter == ' ').count()
+}
+
+/// Returns the letters at `at`, at most [`MAX_WORD`].
+pub(super) fn word(chars: &[char], at: usize) -> String {
+    let letters = chars.get(at..).unwrap_or_default().iter();
+    letters.take(MAX_WORD).take_while(|letter| letter.is_ascii_alphabetic()).collect()
+}
+
+/// Returns the next word after spaces, quotes and brackets, and `None` where the text or a paragraph ends.
+pub(super) fn next_word(chars: &[char], at: usize) -> Option<String> {
+    let mut n_lines = 0;
+    for index in at..(at + MAX_WORD).min(chars.len()) {
+        match chars[index] {
+            '\n' => n_lines += 1,
+            ' ' | '"' | '\'' | '(' | '[' | '*' | '_' | '`' | ',' | ')' | ']' => {}
+            letter if letter.is_ascii_alphabetic() => return Some(word(chars, index)),
+            letter => return Some(letter.to_string()),
+        }
+        if n_lines > 1 {
+            return None;
+        }
+    }
+    (at + MAX_WORD < chars.len()).then(String::new)
+}
+
+pub(super) fn is_capital(word: &str) -> bool {
+    word.starts_with(|letter: char| letter.is_ascii_uppercase())
+}

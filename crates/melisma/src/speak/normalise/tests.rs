@@ -1,0 +1,133 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Lines of a text, a tab, and its words; `\\n` is the end of a line of the text.
+const CASES: &str = include_str!("cases.txt");
+
+fn cases() -> Vec<(String, &'static str)> {
+    let lines = CASES.lines().filter(|line| !line.is_empty() && !line.starts_with("## "));
+    lines
+        .map(|line| line.split_once('\t').expect(line))
+        .map(|(text, words)| (text.replace("\\n", "\n"), words))
+        .collect()
+}
+
+/// Returns what is wrong with the words of a text, whatever it is.
+fn fault(text: &str) -> Option<String> {
+    let found = normalise(text);
+    let words = &found.text;
+    let is_plain = |letter: char| letter.is_ascii_alphabetic() || " .,?!'-;:".contains(letter);
+    if !words.chars().all(is_plain) || words.contains("  ") || words.trim() != words {
+        return Some(format!("{text:?}: {words:?}"));
+    }
+    if words.len() > 64 * (text.len() + 1) {
+        return Some(format!("{} bytes become {}", text.len(), words.len()));
+    }
+    let again = normalise(words);
+    (again != Normalised { text: words.clone(), notes: Vec::new() })
+        .then(|| format!("{text:?}: {words:?}, then {again:?}"))
+}
+
+#[test]
+fn every_case_is_read_as_it_is_written_in_the_table() {
+    let cases = cases();
+    assert!(cases.len() >= 600, "{}", cases.len());
+    let is_wrong = |(text, words): &&(String, &str)| normalise(text).text != *words;
+    let wrong: Vec<_> = cases.iter().filter(is_wrong).map(|case| (case, normalise(&case.0).text)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(cases.iter().find_map(|(text, _)| fault(text)), None);
+}
+
+#[test]
+fn what_nobody_can_read_is_noted() {
+    let notes = |text: &str| normalise(text).notes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(notes("Hello, it is 5 p.m., I'm at cafe No. 5: see www.example.com (e.g. today)!"), [""; 0]);
+    let left_out = "left out, because it has no reading in English: ";
+    let many = "\u{65e5}\u{672c}, \u{1f600} <laugh> \u{1f389} \u{1f600} \u{43f}\u{440} and this";
+    assert_eq!(
+        notes(many),
+        [format!("{left_out}`\u{65e5}\u{672c}`, `\u{1f600}`, `\u{1f389}`, `\u{43f}\u{440}` (6 times in all)")]
+    );
+    assert_eq!(notes("x7Qz9kL2 \u{1f600}"), [&*format!("{left_out}`\u{1f600}`"), "read letter by letter: `x7Qz9kL2`"]);
+    assert_eq!(notes(&"7".repeat(10_000)), ["read letter by letter: `777777777777777777777777...`"]);
+    assert_eq!(normalise(&"7".repeat(10_000)).text.split(' ').count(), 10_000);
+    assert_eq!(normalise("\u{65e5}\u{672c}"), Normalised { text: String::new(), notes: notes_of("\u{65e5}\u{672c}") });
+    assert_eq!(normalise(" \n\t "), Normalised { text: String::new(), notes: Vec::new() });
+}
+
+fn notes_of(text: &str) -> Vec<Note> {
+    let mut passages = Passages::default();
+    passages.add(text.chars());
+    assert_eq!((passages.len(), passages.is_empty()), (1, false));
+    vec![Note::LeftOut(passages)]
+}
+
+/// The spelling of numbers against their value, by counting up.
+#[test]
+fn numbers_count_up() {
+    let value = |words: &str| {
+        let (mut whole, mut group) = (0_u64, 0_u64);
+        for word in words.split([' ', '-']) {
+            match word {
+                "hundred" => group *= 100,
+                "thousand" => (whole, group) = (whole + group * 1000, 0),
+                "million" => (whole, group) = (whole + group * 1_000_000, 0),
+                word => {
+                    let below = (0..20).chain((20..100).step_by(10)).find(|n| number::small(*n) == word);
+                    group += u64::from(below.expect(word));
+                }
+            }
+        }
+        whole + group
+    };
+    let mut number = 0;
+    while number < 999_999_999 {
+        assert_eq!(value(&number::cardinal(&number.to_string())), number);
+        number = number + 1 + number / 37;
+    }
+    let ordinals =
+        [(0, "zeroth"), (12, "twelfth"), (20, "twentieth"), (101, "one hundred first"), (1000, "one thousandth")];
+    for (number, expected) in ordinals {
+        assert_eq!(number::ordinal(&number.to_string()), expected);
+    }
+}
+
+#[test]
+fn hostile_texts_are_read_in_bounded_memory() {
+    // Each was made to be looked at again from every place; one that takes the square of its length would not end.
+    let parts = [
+        "1", "1-", "1.", "1/", "1:", ",111", "$1", "a.", "a-", "a'", "a@", "aB", "a1", "A", "M", "(", "[", "[](", "<a",
+        "<", ">", "http://", "@a_", "#", "-", "^2", "&amp;", "((a.", "+1", "111 ", "\u{65e5}", "e\u{301}", "\n", " ",
+        "- ", "1x", "St. ", "_a", ".a", "\u{bd}", "1\u{a0}", "'", "Dr. ", "1 1/2 ", "May 1 ",
+    ];
+    for part in parts {
+        let text = part.repeat(40_000 / part.len());
+        assert_eq!(fault(&text), None, "{part}");
+    }
+}
+
+/// Words of the cases and single signs.
+fn pieces() -> Vec<String> {
+    let signs = "0123456789abzABIVX.,;:!?'\"-\u{2013}\u{2014}/\\()[]{}<>@#$\u{a3}%^&*+=~`_|\u{b0}\u{bd}\u{b2}\u{e9}\u{65e5}\u{1f600} \n";
+    let texts: Vec<String> = cases().into_iter().map(|(text, _)| text).collect();
+    let words = texts.iter().flat_map(|text| text.split(' ').map(str::to_owned));
+    words.chain(signs.chars().map(String::from)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_mixture_has_words_that_read_as_themselves(
+        words in prop::collection::vec((prop::sample::select(pieces()), prop::sample::select(vec!["", " ", " "])), 0..10),
+    ) {
+        let text: String = words.iter().map(|(word, space)| format!("{word}{space}")).collect();
+        prop_assert_eq!(fault(&text), None);
+    }
+
+    #[test]
+    fn any_text_has_words_that_read_as_themselves(text in "\\PC{0,60}") {
+        prop_assert_eq!(fault(&text), None);
+    }
+}
