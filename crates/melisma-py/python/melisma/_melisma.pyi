@@ -438,6 +438,7 @@ class Speaker:
         *,
         model: str | None = None,
         precision: Literal["fp32", "bf16"] | None = None,
+        normalise: bool | None = None,
         device: str | None = None,
         threads: int | None = None,
         memory_limit: int | str | None = None,

@@ -140,6 +140,8 @@ class Speaker(_melisma.Speaker):
             `config.json`; None is `builtin:solo24` for the built-in voice and `builtin:mini24` for others.
         precision: That of the language model's weights on a GPU: "fp32" refuses what is not bf16, "bf16" rounds it; None
             is that of the settings.
+        normalise: Whether numbers, dates, abbreviations and the like are read out in words before the model sees a text;
+            None is what the model's `speak.yaml` says, or the settings.
         device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.
         threads: Threads of the CPU; None is that of the settings.
         memory_limit: Bytes, or text such as "2GiB"; None is that of the settings.

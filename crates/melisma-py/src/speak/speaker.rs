@@ -44,7 +44,7 @@ impl PySpeaker {
     /// Opens a language model and its codec.
     #[new]
     #[pyo3(signature = (
-        voice_model, *, model="builtin:mini24", precision=None, device=None, threads=None, memory_limit=None
+        voice_model, *, model="builtin:mini24", precision=None, normalise=None, device=None, threads=None, memory_limit=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "a signature of Python")]
     fn new(
@@ -52,6 +52,7 @@ impl PySpeaker {
         voice_model: Option<PathBuf>,
         model: Option<&str>,
         precision: Option<&str>,
+        normalise: Option<bool>,
         device: Option<&str>,
         threads: Option<usize>,
         memory_limit: Option<&Bound<'_, PyAny>>,
@@ -62,7 +63,11 @@ impl PySpeaker {
         let (context, model) = (codec.exec.context.clone(), Arc::clone(&codec.model));
         let rounding = Policy::new(&codec.exec.config).rounding().map_err(raise)?;
         let of_weights = of_weights(precision, rounding).map_err(raise)?;
-        let opening = Opening::default().with_rounding(of_weights).with_config(codec.exec.speak.clone());
+        let mut config = codec.exec.speak.clone();
+        if let Some(normalise) = normalise {
+            config.set("speak.normalise", &Raw::Bool(normalise), Origin::Flag("normalise")).map_err(raise)?;
+        }
+        let opening = Opening::default().with_rounding(of_weights).with_config(config);
         let speaker = signal::alone(py, move |_: &_| Speaker::open_as_in(&context, &voice_model, model, opening))?;
         if speaker.format().codec.is_none() {
             codec.warn_of_builtin(py, DOUBT, 1)?;
