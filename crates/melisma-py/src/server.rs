@@ -155,7 +155,7 @@ impl PyServer {
 pub fn serve(
     py: Python<'_>,
     port: u16,
-    model: Option<String>,
+    model: Option<PathBuf>,
     upstream: Option<String>,
     voice_model: Option<VoiceModels>,
     speakers: Option<i64>,
@@ -174,7 +174,7 @@ pub fn serve(
         ));
     }
     let keys = keys(api_key.as_deref(), api_key_file.as_deref()).map_err(raise)?;
-    let mut codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), ExecOptions::default())?;
+    let mut codec = Codec::open(py, model.unwrap_or_else(|| DEFAULT_MODEL.into()), ExecOptions::default())?;
     if upstream.is_some() {
         codec.warn_of_builtin(py, FOREIGN, 1)?;
     }

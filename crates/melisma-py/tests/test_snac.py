@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pathlib
 import threading
 import unittest
 import warnings
@@ -23,6 +24,12 @@ def use(decoder, queue):
         decoder.decode(frames(2))
     except RuntimeError as error:
         queue.put(str(error))
+
+
+class Names(unittest.TestCase):
+    def test_a_model_is_a_name_or_a_path(self):
+        for model in ["builtin:mini24", pathlib.Path("builtin:mini24")]:
+            self.assertEqual(snac.Decoder(model).model_hash, snac.Encoder(model).model_hash)
 
 
 class Populate(unittest.TestCase):

@@ -355,7 +355,7 @@ class Codec:
     _directions: ClassVar[tuple[str, ...]]
     def __new__(
         cls,
-        model: str = "builtin:mini24",
+        model: StrPath = "builtin:mini24",
         *,
         device: str | None = None,
         threads: int | None = None,
@@ -436,7 +436,7 @@ class Speaker:
         cls,
         voice_model: StrPath | None = None,
         *,
-        model: str | None = None,
+        model: StrPath | None = None,
         precision: Literal["fp32", "bf16"] | None = None,
         normalise: bool | None = None,
         device: str | None = None,
@@ -852,7 +852,7 @@ def build_info() -> dict[str, Any]:
 def serve(
     *,
     port: int = 0,
-    model: str | None = None,
+    model: StrPath | None = None,
     upstream: str | None = None,
     voice_model: StrPath | dict[str, StrPath] | None = None,
     speakers: int | None = None,

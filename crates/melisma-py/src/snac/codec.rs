@@ -4,10 +4,11 @@
 //! of methods.
 
 use std::ffi::CStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use melisma::lock::Mutex;
-use melisma::snac::{Codes, EncodeEngine, Engine, EngineOptions, Model};
+use melisma::snac::{Codes, EncodeEngine, Engine, EngineOptions, MINI24, Model};
 use melisma::{Device, Error, ErrorKind, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyUserWarning;
@@ -33,9 +34,9 @@ pub struct Codec {
 }
 
 impl Codec {
-    pub fn open(py: Python<'_>, source: &str, options: ExecOptions<'_>) -> PyResult<Self> {
+    pub fn open(py: Python<'_>, source: impl AsRef<Path>, options: ExecOptions<'_>) -> PyResult<Self> {
         let exec = ExecContext::open(py, options)?;
-        let (source, context) = (source.to_owned(), exec.context.clone());
+        let (source, context) = (source.as_ref().to_owned(), exec.context.clone());
         let open = move |_: &_| Model::open_in(&context, &source).map_err(explained);
         Ok(Self { model: Arc::new(signal::alone(py, open)?), exec })
     }
@@ -80,10 +81,13 @@ impl PyCodec {
     /// it.
     #[new]
     #[classmethod]
-    #[pyo3(signature = (model="builtin:mini24", *, device=None, threads=None, memory_limit=None))]
+    #[pyo3(
+        signature = (model=PathBuf::from(MINI24), *, device=None, threads=None, memory_limit=None),
+        text_signature = "(model=\"builtin:mini24\", *, device=None, threads=None, memory_limit=None)"
+    )]
     fn new(
         cls: &Bound<'_, PyType>,
-        model: &str,
+        model: PathBuf,
         device: Option<&str>,
         threads: Option<usize>,
         memory_limit: Option<&Bound<'_, PyAny>>,
