@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
             None => Ok(Self::Folder(path)),
             Some("voice") => builtin().map(Self::Builtin),
             Some(_) => Err(Error::invalid(format!("{}: unknown built-in voice model", path.display()))
-                .with_hint(format!("{BUILTIN} is the only one; a codec is none"))),
+                .with_hint(format!("{BUILTIN} is the only one"))),
         }
     }
 
