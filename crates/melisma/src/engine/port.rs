@@ -44,7 +44,7 @@ impl Ports {
             self.input(&name)?.check(&value)?;
             let place = self.inputs.iter().zip(&mut values).find(|(port, _)| port.name == name);
             if place.is_some_and(|(_, place)| place.replace(value).is_some()) {
-                return Err(Error::invalid(format!("`{name}` is given twice")));
+                return Err(Error::invalid(format!("`{name}` is given twice")).with_hint("leave one of them out"));
             }
         }
         let missing = |port: &Port| Error::invalid(format!("`{}` is missing", port.name)).with_hint(self.takes());
