@@ -10,6 +10,7 @@
 //! the frames beside it.
 
 use super::lanes::{Lanes, Portable, ln};
+use super::port::{self, Samples, Values};
 use super::reference::beyond;
 use super::sound::{Halves, Sound, Whole, transpose};
 use super::tables::Tables;
@@ -95,10 +96,10 @@ pub(super) struct Job<'a> {
 }
 
 /// One task: `n_frames` frames of an item, starting at `first_frame`.
-struct Task<'a, S, D> {
+struct Task<'a> {
     job: Job<'a>,
-    samples: &'a [S],
-    values: *mut D,
+    samples: Samples<'a>,
+    values: Values,
     first_frame: usize,
     n_frames: usize,
 }
@@ -116,8 +117,8 @@ pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples:
         let first_frame = part * TASK_FRAMES;
         let task = Task {
             job: *job,
-            samples: &samples[item * n_samples..(item + 1) * n_samples],
-            values: out.pointer(item * item_len),
+            samples: S::samples(&samples[item * n_samples..(item + 1) * n_samples]),
+            values: D::values(out.pointer(item * item_len)),
             first_frame,
             n_frames: TASK_FRAMES.min(n_frames - first_frame),
         };
@@ -137,7 +138,7 @@ pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples:
     Ok(())
 }
 
-impl<S: Sample, D: Value> Task<'_, S, D> {
+impl Task<'_> {
     /// Returns the largest value written.
     ///
     /// # Safety
@@ -147,7 +148,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         /// As [`Task::run`], on a machine with AVX2.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
-        unsafe fn avx2<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
+        unsafe fn avx2(task: &Task<'_>, scratch: &mut [f32]) -> f32 {
             // SAFETY: the caller's promise.
             unsafe { task.frames::<std::arch::x86_64::__m256>(scratch) }
         }
@@ -155,7 +156,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         /// As [`Task::run`], on a machine with AVX-512.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-        unsafe fn avx512<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
+        unsafe fn avx512(task: &Task<'_>, scratch: &mut [f32]) -> f32 {
             // SAFETY: the caller's promise.
             unsafe { task.frames::<std::arch::x86_64::__m512>(scratch) }
         }
@@ -182,7 +183,10 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         let (first, scratch) = scratch.split_at_mut(layout.elements);
         let (second, scratch) = scratch.split_at_mut(layout.elements);
         let (spectrum, prepared) = scratch.split_at_mut(layout.spectrum);
-        self.gather(samples);
+        match self.samples {
+            Samples::I16(from) => self.gather(from, samples),
+            Samples::F32(from) => self.gather(from, samples),
+        }
         transpose(samples, transposed, mel.hop_len, layout.stride);
         let mut largest = f32::NEG_INFINITY;
         for group in (0..self.n_frames).step_by(V::N) {
@@ -201,21 +205,21 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
 
     /// Gathers the task's samples, including those beyond the ends.
     #[inline(always)]
-    fn gather(&self, to: &mut [f32]) {
+    fn gather<S: port::Sample>(&self, from: &[S], to: &mut [f32]) {
         let Mel { pad, hop_len, n_fft, edge, .. } = *self.job.mel;
         let needed = (self.n_frames - 1) * hop_len + n_fft;
         let first = (self.first_frame * hop_len) as i64 - pad as i64;
-        let n = self.samples.len() as i64;
+        let n = from.len() as i64;
         let (inside, end) = ((-first).clamp(0, needed as i64), (n - first).clamp(0, needed as i64));
         let (inside, end) = (inside as usize, (end as usize).max(inside as usize));
         let at = |index: usize| match beyond(edge, first + index as i64, n as usize) {
-            Some(at) => self.samples[at].to_f32(),
+            Some(at) => from[at].to_f32(),
             None => 0.0,
         };
         (0..inside).for_each(|index| to[index] = at(index));
         if inside < end {
-            let from = (first + inside as i64) as usize;
-            for (to, from) in to[inside..end].iter_mut().zip(&self.samples[from..]) {
+            let start = (first + inside as i64) as usize;
+            for (to, from) in to[inside..end].iter_mut().zip(&from[start..]) {
                 *to = from.to_f32();
             }
         }
@@ -329,12 +333,12 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
                 }
                 largest = largest.max(sum);
                 match mel.order {
-                    Order::FilterTime => D::store(sum, self.values.add(f * batch.n_frames + frame), live),
+                    Order::FilterTime => self.values.store(f * batch.n_frames + frame, sum, live),
                     Order::TimeFilter => {
                         let mut values = [0f32; 16];
                         sum.store(values.as_mut_ptr());
                         for (lane, &value) in values.iter().enumerate().take(live) {
-                            *self.values.add((frame + lane) * n_filters + f) = D::from_f32(value);
+                            self.values.set((frame + lane) * n_filters + f, value);
                         }
                     }
                 }

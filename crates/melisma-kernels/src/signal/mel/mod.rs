@@ -25,6 +25,7 @@ mod cpu;
 pub(crate) mod cuda;
 mod fft;
 mod lanes;
+mod port;
 pub mod reference;
 mod sound;
 mod tables;
@@ -204,80 +205,9 @@ impl Mel {
 }
 
 /// Samples that can be transformed.
-pub trait Sample: Element + sealed::Sample {}
+pub trait Sample: Element + port::Sample {}
 /// Values that can be written.
-pub trait Value: Element + sealed::Value {}
-
-mod sealed {
-    use half::f16;
-
-    pub trait Sample: Copy + Sync {
-        fn to_f32(self) -> f32;
-    }
-
-    impl Sample for i16 {
-        #[inline(always)]
-        fn to_f32(self) -> f32 {
-            f32::from(self) * (1.0 / 32_768.0)
-        }
-    }
-
-    impl Sample for f32 {
-        #[inline(always)]
-        fn to_f32(self) -> f32 {
-            self
-        }
-    }
-
-    pub trait Value: Copy + Send + Sync + PartialOrd {
-        fn from_f32(value: f32) -> Self;
-        /// Stores the first `n` lanes of `values`.
-        ///
-        /// # Safety
-        /// `to` holds `n` values; `values` was made on a machine that has its instruction set.
-        unsafe fn store<V: super::lanes::Lanes>(values: V, to: *mut Self, n: usize);
-    }
-
-    impl Value for f32 {
-        #[inline(always)]
-        fn from_f32(value: f32) -> Self {
-            value
-        }
-
-        #[inline(always)]
-        unsafe fn store<V: super::lanes::Lanes>(values: V, to: *mut Self, n: usize) {
-            // SAFETY: the caller's promise; a vector has at most 16 lanes.
-            unsafe {
-                if n == V::N {
-                    return values.store(to);
-                }
-                let mut all = [0f32; 16];
-                values.store(all.as_mut_ptr());
-                std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
-            }
-        }
-    }
-
-    impl Value for f16 {
-        #[inline(always)]
-        fn from_f32(value: f32) -> Self {
-            f16::from_f32(value)
-        }
-
-        #[inline(always)]
-        unsafe fn store<V: super::lanes::Lanes>(values: V, to: *mut Self, n: usize) {
-            // SAFETY: the caller's promise; a vector has at most 16 lanes.
-            unsafe {
-                if n == V::N {
-                    return values.store_f16(to);
-                }
-                let mut all = [f16::ZERO; 16];
-                values.store_f16(all.as_mut_ptr());
-                std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
-            }
-        }
-    }
-}
+pub trait Value: Element + port::Value {}
 
 impl Sample for i16 {}
 impl Sample for f32 {}
