@@ -189,7 +189,8 @@ The first line on stderr is the address. SIGTERM finishes the open streams and e
 SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and --port.
 docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
 --queue, --speakers and --streams are the keys serve.queue, serve.speakers and serve.streams of melisma.yaml, \
-MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS.
+MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS; --normalise is speak.normalise and \
+upstream.normalise.
 
 Examples:
   melisma serve --model snac_24khz/ --voice-model orpheus/ --host 0.0.0.0 --api-key-file key.txt
