@@ -4,7 +4,8 @@
 //! not come are held; there are those of [`MAX_OPEN`] pieces at most.
 
 use super::format::Draw;
-use super::run::{Note, ScriptRun, Stage};
+use super::note::Note;
+use super::run::{ScriptRun, Stage};
 use crate::snac::tokens::Ledger;
 use crate::{Error, Result};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run::{Note, ScriptRun, Stage, silent};
+use super::note::Note;
+use super::run::{ScriptRun, Stage, silent};
 use super::script::{LONGEST_PIECE, PLAIN_PIECE, Script};
 use super::speaker::Speaker;
 use crate::llama::{Options, PAGE_LEN};

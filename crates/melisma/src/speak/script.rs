@@ -2,7 +2,7 @@
 
 use super::format::{Format, Tokens};
 use super::normalise::{Normalised, normalise};
-use super::run::Note;
+use super::note::Note;
 use super::sentence;
 use super::tokenizer::Tokenizer;
 use crate::{Error, Result};

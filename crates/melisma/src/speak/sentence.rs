@@ -79,8 +79,7 @@ fn parts(text: &str, max_chars: usize) -> Vec<Part<'_>> {
         }
         for word in line.split_whitespace() {
             if let Some(last) = parts.last_mut().filter(|last| is_dotted(last.text)) {
-                let is_small = word.starts_with(char::is_lowercase);
-                last.end = if is_small { last.end.min(End::Clause) } else { last.end };
+                last.end = if word.starts_with(char::is_lowercase) { End::Word } else { last.end };
             }
             let mut rest = word;
             while !rest.is_empty() {

@@ -35,7 +35,7 @@ pub use passage::Passages;
 use fold::{Folded, fold};
 use reader::{Reader, Reading};
 
-use super::run::Note;
+use super::note::Note;
 
 /// Passes over a text: the second one changes nothing but rare remains of the first.
 const MAX_PASSES: usize = 4;

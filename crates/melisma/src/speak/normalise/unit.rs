@@ -7,24 +7,24 @@ pub(super) struct Unit {
     sign: &'static str,
     pub(super) one: &'static str,
     pub(super) many: &'static str,
-    place: Place,
+    spacing: Spacing,
 }
 
 /// Where a unit may stand.
 #[derive(PartialEq)]
-enum Place {
+enum Spacing {
     /// After a space, or without one.
-    Any,
+    Free,
     /// Without a space, because its letters are also a word.
-    Near,
+    Attached,
 }
 
 const fn any(sign: &'static str, one: &'static str, many: &'static str) -> Unit {
-    Unit { sign, one, many, place: Place::Any }
+    Unit { sign, one, many, spacing: Spacing::Free }
 }
 
 const fn near(sign: &'static str, one: &'static str, many: &'static str) -> Unit {
-    Unit { sign, one, many, place: Place::Near }
+    Unit { sign, one, many, spacing: Spacing::Attached }
 }
 
 /// Of two that begin alike, the longer one first.
@@ -186,7 +186,7 @@ pub(super) fn read(chars: &[char], at: usize) -> Option<(&'static Unit, usize)> 
         let end = place + unit.sign.chars().count();
         let is_sign = !unit.sign.ends_with(|letter: char| letter.is_ascii_alphanumeric());
         let is_alone = is_boundary(chars, end) || (is_sign && !letter(chars, end).is_ascii_digit());
-        let is_here = unit.place == Place::Any || space == 0;
+        let is_here = unit.spacing == Spacing::Free || space == 0;
         // "5 m's", "5 s-shaped".
         let is_more = ['\'', '&', '@'].contains(&letter(chars, end));
         is_here && is_alone && !is_more && starts_with(chars, place, unit.sign)
