@@ -81,8 +81,8 @@ Audio leaves as soon as it is final. The same text, voice, settings and seed giv
 alone or in a list.
 
 Examples:
-  melisma speak \"Good morning!\" -o - --voice-model orpheus/ --model snac_24khz/ --voice tara | aplay
-  melisma speak --list texts.jsonl -o clips --voice-model orpheus/ --model snac_24khz/")]
+  melisma speak \"Good morning!\" -o morning.wav
+  melisma speak --file text.txt -o - --voice-model orpheus/ --model snac_24khz/ --voice tara | aplay")]
     Speak(SpeakArgs),
     /// Decode codec tokens to audio, from files or live pipes
     #[command(after_help = "\
@@ -193,8 +193,8 @@ MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS; --normali
 upstream.normalise.
 
 Examples:
-  melisma serve --model snac_24khz/ --voice-model orpheus/ --host 0.0.0.0 --api-key-file key.txt
-  melisma serve --model snac_24khz/ --upstream http://127.0.0.1:8000")]
+  melisma serve --host 0.0.0.0 --api-key-file key.txt
+  melisma serve --model snac_24khz/ --voice-model orpheus/")]
     Serve(ServeArgs),
     /// Show the hardware and libraries of this machine, and which of them are used
     #[command(after_help = "\

@@ -7,6 +7,8 @@ use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
 use melisma::runtime::memory;
+use melisma::snac::{MINI24, SOLO24};
+use melisma::speak::{BUILTIN, has_builtin};
 use melisma::text::table::{Align, Table};
 use melisma::text::{count, size};
 use melisma::{Error, Result as Checked};
@@ -99,6 +101,7 @@ impl Facts {
         for library in &self.cuda.libraries {
             line(&format!("cuda {}", library.name), library.place.clone().unwrap_or_else(|reason| reason));
         }
+        line("built-in models", builtin().join(" "));
         for (name, version) in EMBEDDED {
             line(&format!("engine {name}"), format!("{version}, part of this program"));
         }
@@ -134,6 +137,7 @@ impl Facts {
             "machine": self.machine,
             "instruction_set": self.instruction_set,
             "cuda": cuda_json(&self.cuda),
+            "builtin_models": builtin(),
             "engines": engines_json(&self.engines),
             "device_description": self.device.description(),
             "threads": self.threads,
@@ -147,6 +151,12 @@ impl Facts {
             "caches": self.caches.iter().map(cache).collect::<Map<_, _>>(),
         })
     }
+}
+
+/// Returns the names of the models that are part of this program.
+fn builtin() -> Vec<&'static str> {
+    let voice = if has_builtin() { &[SOLO24, BUILTIN][..] } else { &[] };
+    [&[MINI24], voice].concat()
 }
 
 /// A library and its version.

@@ -6,7 +6,8 @@ import { standIn } from "./upstream.js";
 /** A stand-in for a language model, behind the speaker. */
 export const upstream = await standIn();
 const args = ["--upstream", upstream.url, "--model", "builtin:mini24"];
-export const [server, speaker, browser] = await Promise.all([serve(), serve({ args }), launch()]);
+const mute = ["--voice-model", "none"];
+export const [server, speaker, browser] = await Promise.all([serve({ args: mute }), serve({ args }), launch()]);
 
 // A file of two seconds, its tokens, and the samples that they make.
 const post = (path, body) => fetch(`${server.url}${path}`, { method: "POST", body });

@@ -67,7 +67,13 @@ export class SpeakView {
     });
     this.speech.addEventListener("speak", () => this.run((signal) => this.say(signal)));
     this.status.addEventListener("refused", ({ detail }) => detail.kind === "key" && this.askKey());
-    this.status.addEventListener("report", () => this.unlock());
+    this.status.addEventListener("report", ({ detail }) => {
+      this.unlock();
+      // A page that was opened before the server was ready gets its field when the voice is there.
+      if (detail.speakers?.length > 0 && this.isVisible) {
+        this.prepareField();
+      }
+    });
     find("save-speech").addEventListener("click", () => this.worker.postMessage({ type: "save" }));
     find("decode").addEventListener("click", () => this.run(() => this.tokens(find("tokens").value)));
     find("example").addEventListener("click", () => this.run((signal) => this.example(signal)));

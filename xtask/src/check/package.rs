@@ -12,7 +12,8 @@ use std::process::Command;
 const MAX_BYTES: u64 = 10_000_000;
 /// The library, and the crates that it depends on.
 const LIBRARY: &str = "melisma";
-const SIBLINGS: [&str; 2] = ["melisma-kernels", "melisma-models"];
+const SIBLINGS: [&str; 5] =
+    ["melisma-kernels", "melisma-models", "melisma-voice", "melisma-voice-layers", "melisma-voice-tokens"];
 
 pub fn check() -> Result<Outcome> {
     run(&mut cargo(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]))?;

@@ -60,7 +60,8 @@ impl Host {
     fn launch(context: BenchContext<'_>, args: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--port", "0", "--device", &context.device.to_string()]).args(args);
+        // The rows are those of a server of tokens, whatever voice the program has.
+        command.args(["serve", "--voice-model", "none", "--port", "0", "--device", &context.device.to_string()]).args(args);
         if let Device::Cpu(cpu) = context.device {
             command.args(["--threads", &cpu.threads.to_string()]);
         }

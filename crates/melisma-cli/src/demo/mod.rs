@@ -12,6 +12,7 @@ mod player;
 mod runtime;
 mod serve;
 mod snac;
+mod speak;
 mod synth;
 
 use std::path::Path;
@@ -50,6 +51,7 @@ struct Chapter {
 const STEPS: &[(&str, Step)] = &[
     ("machine", machine::run),
     ("runtime", runtime::run),
+    ("speak", speak::run),
     ("snac", snac::run),
     ("synth", synth::run),
     ("mel", mel::run),

@@ -3,12 +3,13 @@
 use melisma::text::html::escape;
 
 /// What somebody has, and the command for it. Names in capitals are theirs.
-const NEXT: [(&str, &str); 8] = [
+const NEXT: [(&str, &str); 9] = [
     ("a folder of recordings, for spectrograms", "melisma dataset build RECORDINGS -o train.h5 --segment 10s"),
     (
         "recordings and their texts, for tokens",
         "melisma encode RECORDINGS -o train.jsonl --metadata TABLE.csv --text-column text",
     ),
+    ("a text", "melisma speak --file TEXT.txt -o text.mp3"),
     (
         "a language model that speaks, and its codec",
         "melisma speak \"Hello!\" -o hello.wav --voice-model VOICE --model CODEC",

@@ -88,7 +88,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
 }
 
 /// Returns the spectrogram of a clip at its own rate.
-fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
+pub fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
     let mut config = mel::Config::preset("builder")?;
     config.sample_rate = clip.sample_rate;
     let transform = mel::Transform::new_in(context, config.clone())?;

@@ -79,11 +79,12 @@ fn the_demo_replaces_a_report_only_by_force() {
     assert_eq!(std::fs::read_to_string(&report).unwrap(), "mine");
     let demo = json(&sandbox, &["demo", "-f", "--json", "--device", "cpu"]);
     let steps: Vec<&str> = demo["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
-    assert_eq!(steps, ["machine", "runtime", "snac", "synth", "mel", "pack", "optimize", "serve"]);
+    assert_eq!(steps, ["machine", "runtime", "speak", "snac", "synth", "mel", "pack", "optimize", "serve"]);
     assert!(demo["steps"][0]["seconds"].is_f64());
     assert_eq!(demo["report"], "melisma-demo/report.html");
     let html = std::fs::read_to_string(&report).unwrap();
     assert!(html.starts_with("<!doctype html>"));
+    assert!(html.split("<section id=").nth(1).unwrap().starts_with("\"speak\">"), "speech comes first");
     assert!(html.contains("<section id=\"serve\">") && html.contains("<section id=\"next\">"), "{html}");
     let optimize = html.split("<section id=\"optimize\">").nth(1).unwrap().split("</section>").next().unwrap();
     assert!(optimize.contains("Beside the default: ") && optimize.contains(" on this machine (p50 "), "{optimize}");
@@ -103,7 +104,7 @@ fn check_commands(sandbox: &Sandbox, folder: &str) {
     let html = std::fs::read_to_string(sandbox.path(folder).join("report.html")).unwrap();
     let blocks = html.split("<pre>").skip(1).map(|block| block.split("</pre>").next().unwrap());
     let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
-    assert_eq!(lines.len(), 11, "{lines:?}");
+    assert_eq!(lines.len(), 12, "{lines:?}");
     for line in lines {
         let args: Vec<&str> = line.strip_prefix("melisma ").unwrap_or_else(|| panic!("{line}")).split(' ').collect();
         let ran = Ran::from(sandbox.command(&args).current_dir(sandbox.path(folder)).output().unwrap());

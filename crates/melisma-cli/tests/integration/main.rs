@@ -41,6 +41,7 @@ mod serve_load;
 mod serve_storm;
 mod sound;
 mod speak;
+mod speak_builtin;
 mod speak_model;
 mod started;
 mod synth;

@@ -23,7 +23,7 @@ use crate::sandbox::{Ran, Sandbox, golden_file};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is ended with the test.
-struct Served {
+pub struct Served {
     child: Child,
     address: String,
     /// Its stderr, read by a thread, so that its pipe is never full.
@@ -39,7 +39,7 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let (events, (sender, lines)) = (BufReader::new(child.stderr.take().unwrap()), mpsc::channel());
         std::thread::spawn(move || events.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -54,7 +54,7 @@ impl Served {
         served
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    pub fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
         ask(&self.address, method, path, headers, body)
     }
 
@@ -94,7 +94,7 @@ fn ask(address: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> V
 }
 
 /// The bytes of a chunked body.
-fn body(answer: &[u8]) -> Vec<u8> {
+pub fn body(answer: &[u8]) -> Vec<u8> {
     let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     let (mut rest, mut body) = (&answer[start..], Vec::new());
     loop {

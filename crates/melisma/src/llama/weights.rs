@@ -14,6 +14,7 @@ use super::source::{BUILTIN, Source};
 use crate::format::safetensors::Header;
 use crate::pack::{self, Archive, Index, ReadAt, TensorEntry};
 use crate::runtime::device::host_threads;
+use crate::runtime::memory::{Reservation, Space};
 use crate::{Budget, DType, Device, Error, Remedy, Result};
 
 const FILES: [&str; 2] = ["model.safetensors", "model.packed.safetensors"];
@@ -77,18 +78,20 @@ pub(super) struct Weights<'a> {
 enum Shard<'a> {
     Plain { path: &'a Path, map: Arc<InPlace>, header: Header },
     Packed { path: &'a Path, archive: Archive<'a> },
+    /// A packed file of this library, decoded as a whole: it has many tensors of a tile each.
+    Decoded { path: &'a Path, bytes: Vec<u8>, header: Header, _memory: Reservation },
 }
 
 impl Shard<'_> {
     fn path(&self) -> &Path {
         match self {
-            Self::Plain { path, .. } | Self::Packed { path, .. } => path,
+            Self::Plain { path, .. } | Self::Packed { path, .. } | Self::Decoded { path, .. } => path,
         }
     }
 
     fn header(&self) -> &Header {
         match self {
-            Self::Plain { header, .. } => header,
+            Self::Plain { header, .. } | Self::Decoded { header, .. } => header,
             Self::Packed { archive, .. } => archive.source(),
         }
     }
@@ -98,6 +101,15 @@ impl<'a> Weights<'a> {
     /// Reads the headers of `files` for `device`, which may round matrices by `rounding` if it is a GPU. Packed weights
     /// are decoded into `budget`.
     pub(super) fn new(files: &'a Files, (device, rounding): (&Device, Rounding), budget: &Budget) -> Result<Self> {
+        let threads = host_threads(device);
+        let decoded = |path: &'a Path, packed: &'static [u8]| {
+            let archive = Archive::open(&packed, budget)?;
+            let memory = budget.reserve(Space::Host, archive.source_len())?;
+            let mut bytes = Vec::new();
+            archive.unpack(&mut bytes, threads, &|_| ())?;
+            let header = Header::read(&&bytes[..])?;
+            Ok(Shard::Decoded { path, bytes, header, _memory: memory })
+        };
         let packed = |path: &'a Path, file: &'a dyn ReadAt| {
             let archive = Archive::open(file, budget)?;
             if archive.is_delta() {
@@ -109,7 +121,7 @@ impl<'a> Weights<'a> {
         let shard = |(path, contents): &'a (PathBuf, Contents)| {
             let open = || {
                 let file = match contents {
-                    Contents::Memory(bytes) => return packed(path, bytes),
+                    Contents::Memory(bytes) => return decoded(path, bytes),
                     Contents::File(file) if pack::is_packed(file)? => return packed(path, file),
                     Contents::File(file) => file,
                 };
@@ -119,7 +131,7 @@ impl<'a> Weights<'a> {
             open().map_err(|error: Error| error.at(path.display()))
         };
         let shards = files.0.iter().map(shard).collect::<Result<_>>()?;
-        let (threads, gpu) = (host_threads(device), matches!(device, Device::Cuda(_)).then_some(rounding));
+        let gpu = matches!(device, Device::Cuda(_)).then_some(rounding);
         Ok(Self { shards, budget: budget.clone(), threads, gpu, taken: RefCell::default() })
     }
 
@@ -157,6 +169,12 @@ impl<'a> Weights<'a> {
                 Shard::Plain { map, header, .. } => {
                     let at = usize::try_from(header.len + entry.bytes[0]).unwrap_or(usize::MAX);
                     Weight::mapped(map, at, (dtype, shape), &self.budget)
+                }
+                Shard::Decoded { bytes, header, .. } => {
+                    let at = |place: u64| usize::try_from(header.len + place).unwrap_or(usize::MAX);
+                    let range = at(entry.bytes[0])..at(entry.bytes[1]);
+                    let bytes = bytes.get(range).ok_or_else(|| Error::truncated("the file ends within this tensor"))?;
+                    Weight::copied(bytes, (dtype, shape), &self.budget)
                 }
                 Shard::Packed { archive, .. } => {
                     let mut bytes = Vec::new();

@@ -14,6 +14,7 @@ use super::source::{Source, read_config};
 use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
+use crate::runtime::device::host_threads;
 use crate::{Context, Error, Remedy, Result};
 
 /// The weights of a codec, and its shape. Decoders and encoders of one model share them in an `Arc`.
@@ -62,8 +63,18 @@ impl Model {
 
     fn builtin(name: &'static str, context: &Context) -> Result<Self> {
         let Builtin { config, weights } = builtin::open(name)?;
-        let model = Self::from_file(config, &weights, context.device(), context.budget());
-        Ok(Self { builtin: Some(name), ..model.map_err(|error| error.at(name))? })
+        let read = || {
+            let mut plain = Vec::new();
+            if pack::is_packed(&weights)? {
+                // As a whole, because most of its tensors are smaller than a tile.
+                let threads = host_threads(context.device());
+                Archive::open(&weights, context.budget())?.unpack(&mut plain, threads, &|_| ())?;
+            }
+            let file = if plain.is_empty() { weights } else { &plain[..] };
+            Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(&file)?))
+        };
+        let model = read().map_err(|error: Error| error.at(name))?;
+        Ok(Self { builtin: Some(name), ..model })
     }
 
     /// Creates a model from the text of `config.json` and the bytes of a weights file. Packed weights are decoded

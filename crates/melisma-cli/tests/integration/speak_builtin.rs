@@ -1,0 +1,81 @@
+//! The built-in voice through every path, without an option, and what it refuses.
+
+use std::io::Write;
+
+use melisma::Existing;
+use melisma::audio::Clip;
+use serde_json::Value;
+
+use crate::sandbox::{Ran, Sandbox};
+use crate::serve::{Served, body};
+use crate::speak::bytes;
+
+const TEXT: &str = "Good morning. Who is there?";
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> Ran {
+    let ran = sandbox.run(&[args, &["--device", "cpu"]].concat());
+    assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+    ran
+}
+
+fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
+    let ran = sandbox.run(&[args, &["--device", "cpu"]].concat());
+    assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+    ran.stderr
+}
+
+#[test]
+fn a_text_needs_no_option() {
+    let sandbox = Sandbox::new();
+    let ran = done(&sandbox, &["speak", TEXT, "-o", "a.wav", "--tokens", "a.txt", "--json"]);
+    let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&said["voice_model"], &said["model"]["source"]), (&"builtin:voice".into(), &"builtin:solo24".into()));
+    let n_frames = said["frames"].as_u64().unwrap();
+    assert!(n_frames > 5 && said["samples"] == n_frames * 2048, "{said}");
+    assert_eq!(ran.stderr, "", "no warning");
+    // The tokens, a pipe, other threads and a list give the same samples.
+    done(&sandbox, &["decode", "a.txt", "-o", "b.wav", "--model", "builtin:solo24"]);
+    std::fs::write(sandbox.path("list.jsonl"), format!("{{\"text\": \"{TEXT}\", \"name\": \"c\"}}\n")).unwrap();
+    done(&sandbox, &["speak", "--list", "list.jsonl", "-o", "spoken"]);
+    done(&sandbox, &["speak", TEXT, "-o", "d.wav", "--threads", "1"]);
+    let mut child = sandbox.start(&["speak", "-", "-o", "-", "--device", "cpu"]);
+    child.stdin.take().unwrap().write_all(TEXT.as_bytes()).unwrap();
+    let piped = child.wait_with_output().unwrap().stdout;
+    let expected = bytes(&sandbox, "a.wav");
+    for name in ["b.wav", "spoken/c.wav", "d.wav"] {
+        assert!(bytes(&sandbox, name) == expected, "{name}");
+    }
+    assert!(piped[44..] == expected[44..]);
+}
+
+#[test]
+fn another_codec_and_encoding_are_refused_by_name() {
+    let sandbox = Sandbox::new();
+    let other = refused(&sandbox, &["speak", TEXT, "-o", "a.wav", "--model", "builtin:mini24"]);
+    assert!(other.starts_with("error: builtin:voice: this codec is "), "{other}");
+    assert!(other.ends_with("hint: it speaks with builtin:solo24: name no other codec\n"), "{other}");
+    let unknown = refused(&sandbox, &["speak", TEXT, "-o", "a.wav", "--voice-model", "builtin:vox"]);
+    assert!(unknown.starts_with("error: builtin:vox: unknown built-in voice model\nhint: builtin:voice"), "{unknown}");
+    Clip::mono(24_000, vec![0.1; 4096]).write(sandbox.path("a.wav"), Existing::Refuse).unwrap();
+    let encoded = refused(&sandbox, &["encode", "a.wav", "-o", "a.txt", "--model", "builtin:solo24"]);
+    assert!(encoded.contains("builtin:solo24: this codec has no encoder"), "{encoded}");
+    assert!(encoded.contains("hint: builtin:mini24 and the published codecs have one"), "{encoded}");
+}
+
+#[test]
+fn a_server_speaks_with_it_unless_told_otherwise() {
+    let sandbox = Sandbox::new();
+    done(&sandbox, &["speak", TEXT, "-o", "a.wav"]);
+    let args = ["serve", "--port", "0", "--max-streams", "2", "--device", "cpu"];
+    let served = Served::start(sandbox.command(&args));
+    let asked = format!(r#"{{"input": "{TEXT}", "response_format": "wav"}}"#);
+    let say = |served: &Served| {
+        served.ask("POST", "/v1/audio/speech", "content-type: application/json\r\n", asked.as_bytes())
+    };
+    assert!(body(&say(&served))[44..] == bytes(&sandbox, "a.wav")[44..]);
+    let list = |path: &str| String::from_utf8(served.ask("GET", path, "", b"")).unwrap();
+    assert!(list("/v1/models").contains(r#""id":"voice""#) && list("/v1/audio/voices").contains(r#""id":"default""#));
+    let mute = Served::start(sandbox.command(&[&args[..], &["--voice-model", "none"]].concat()));
+    let answer = String::from_utf8(say(&mute)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("no_voice"), "{answer}");
+}
