@@ -61,7 +61,9 @@ impl Host {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let mut command = Command::new(&program);
         // The rows are those of a server of tokens, whatever voice the program has.
-        command.args(["serve", "--voice-model", "none", "--port", "0", "--device", &context.device.to_string()]).args(args);
+        command
+            .args(["serve", "--voice-model", "none", "--port", "0", "--device", &context.device.to_string()])
+            .args(args);
         if let Device::Cpu(cpu) = context.device {
             command.args(["--threads", &cpu.threads.to_string()]);
         }

@@ -76,10 +76,8 @@ impl VoiceModel {
     pub fn parse_all(texts: &[String]) -> Result<Vec<Self>> {
         match texts {
             [only] if only == NONE => Ok(Vec::new()),
-            texts if texts.iter().any(|text| text == NONE) => {
-                Err(Error::invalid("`none` stands beside a voice model")
-                    .with_hint("leave `none` out, or write ./none for a folder of this name"))
-            }
+            texts if texts.iter().any(|text| text == NONE) => Err(Error::invalid("`none` stands beside a voice model")
+                .with_hint("leave `none` out, or write ./none for a folder of this name")),
             texts => {
                 let models = texts.iter().map(|text| Self::parse(text)).collect::<Result<Vec<_>>>()?;
                 Self::check_names(&models).map(|()| models)

@@ -65,8 +65,7 @@ impl<'a> Source<'a> {
 #[cfg(feature = "voice")]
 fn builtin() -> Result<Builtin> {
     use melisma_voice::voice;
-    let texts =
-        [("config.json", voice::CONFIG), ("speak.yaml", voice::SPEAK), ("tokenizer.json", voice::TOKENIZER)];
+    let texts = [("config.json", voice::CONFIG), ("speak.yaml", voice::SPEAK), ("tokenizer.json", voice::TOKENIZER)];
     Ok(Builtin { texts, shards: voice::shards() })
 }
 

@@ -76,10 +76,22 @@ pub(super) struct Weights<'a> {
 }
 
 enum Shard<'a> {
-    Plain { path: &'a Path, map: Arc<InPlace>, header: Header },
-    Packed { path: &'a Path, archive: Archive<'a> },
+    Plain {
+        path: &'a Path,
+        map: Arc<InPlace>,
+        header: Header,
+    },
+    Packed {
+        path: &'a Path,
+        archive: Archive<'a>,
+    },
     /// A packed file of this library, decoded as a whole: it has many tensors of a tile each.
-    Decoded { path: &'a Path, bytes: Vec<u8>, header: Header, _memory: Reservation },
+    Decoded {
+        path: &'a Path,
+        bytes: Vec<u8>,
+        header: Header,
+        _memory: Reservation,
+    },
 }
 
 impl Shard<'_> {

@@ -40,8 +40,7 @@ impl Source {
             Some(weights) => Some(weights),
             None => pack::only_weights(path)?,
         };
-        let missing =
-            || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this folder"));
+        let missing = || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this folder"));
         Ok(Self::Files { config: path.join("config.json"), weights: weights.ok_or_else(missing)? })
     }
 }

@@ -153,7 +153,11 @@ impl Speaker {
         let tokens = format.tokens(n_tokens, &codec).map_err(|error| {
             let error = error.at(folder.display());
             let is_builtin = folder == Path::new(BUILTIN);
-            if is_builtin { error.with_hint(format!("it speaks with {}: name no other codec", snac::SOLO24)) } else { error }
+            if is_builtin {
+                error.with_hint(format!("it speaks with {}: name no other codec", snac::SOLO24))
+            } else {
+                error
+            }
         })?;
         let (context, folder) = (context.clone(), folder.to_owned());
         Ok(Self { context, model, tokenizer, format, codec, tokens, folder, config })
