@@ -49,8 +49,8 @@ const MAX_CHUNK: i64 = 65_536;
     version = build::TEXT.as_str(),
     max_term_width = 110,
     after_help = "\
-MELISMA_MEMORY_LIMIT sets --memory-limit, and so on for every global option except --force.
-Settings are also read from ~/.config/melisma/melisma.yaml ($XDG_CONFIG_HOME/melisma/melisma.yaml).
+MELISMA_MEMORY_LIMIT sets --memory-limit, and so on for every global option except --force. Settings are also read \
+from ~/.config/melisma/melisma.yaml ($XDG_CONFIG_HOME/melisma/melisma.yaml).
 
 Examples:
   melisma demo
@@ -74,11 +74,11 @@ Examples:
   melisma demo --open
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
-    /// Speak text with a language model and its codec
+    /// Speak text with the built-in voice, or with a language model and its codec
     #[command(after_help = "\
-The language model is LlamaForCausalLM in Orpheus' token format, or in that of a speak.yaml beside it (docs/speak.md).
-Audio leaves as soon as it is final. The same text, voice, settings and seed give the same tokens for any number of threads,
-alone or in a list.
+The language model is LlamaForCausalLM in Orpheus' token format, or in that of a speak.yaml beside it \
+(docs/speak.md). Audio leaves as soon as it is final. The same text, voice, settings and seed give the same tokens \
+for any number of threads, alone or in a list.
 
 Examples:
   melisma speak \"Good morning!\" -o morning.wav
@@ -86,8 +86,8 @@ Examples:
     Speak(SpeakArgs),
     /// Decode codec tokens to audio, from files or live pipes
     #[command(after_help = "\
-TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors).
-Audio leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
+TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors). Audio \
+leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
 
 Examples:
   melisma decode tokens.txt -o speech.mp3 --model snac_24khz/
@@ -95,9 +95,9 @@ Examples:
     Decode(DecodeArgs),
     /// Encode audio as codec tokens, from files or live pipes
     #[command(after_help = "\
-IN is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF of any rate and number of channels; pipes may be live.
-The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
-Text leaves as soon as no later sample can change it, and is the same for every --chunk and every pace of a pipe.
+IN is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF of any rate and number of channels; pipes may be \
+live. The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes. Text leaves as \
+soon as no later sample can change it, and is the same for every --chunk and every pace of a pipe.
 
 Examples:
   melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
@@ -106,8 +106,8 @@ Examples:
     Encode(EncodeArgs),
     /// Render a score or generated music to audio
     #[command(after_help = "\
-A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of threads.
-With --clips the folder goes straight into `melisma dataset build`.
+A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of \
+threads. With --clips the folder goes straight into `melisma dataset build`.
 
 Examples:
   melisma synth song.mid -o song.wav --stems stems/ --stems-by track
@@ -151,8 +151,8 @@ Examples:
     Unpack(UnpackArgs),
     /// Find the fastest engine for an ONNX model on this device, and cache it
     #[command(after_help = "\
-Each candidate is measured in its own process; the best one within the tolerance and the memory limit is cached.
-The last line compares it with ONNX Runtime's default, or with the embedded engine's where that is not installed.
+Each candidate is measured in its own process; the best one within the tolerance and the memory limit is cached. \
+The last line compares it with ONNX Runtime's default, or with the embedded engine's where that is not installed. \
 With the same model, shapes, settings and machine, the cached engine is found again. `melisma run` uses it.
 
 Examples:
@@ -176,8 +176,8 @@ Examples:
     },
     /// Run an ONNX model on .npy arrays
     #[command(after_help = "\
-Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _.
-It uses the fastest cached engine for these shapes within --precision and --tolerance, else the embedded one in fp32, and says which and why.
+Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _. It uses the fastest cached \
+engine for these shapes within --precision and --tolerance, else the embedded one in fp32, and says which and why.
 
 Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/ --repeat 100
@@ -185,9 +185,11 @@ Examples:
     Run(RunArgs),
     /// Serve speech, decoding and music to many clients over HTTP and WebSockets
     #[command(after_help = "\
-The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once.
-SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and --port.
-docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
+The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once. \
+SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and \
+--port.
+
+docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS. \
 --queue, --speakers and --streams are the keys serve.queue, serve.speakers and serve.streams of melisma.yaml, \
 MELISMA_SERVE_QUEUE, MELISMA_SERVE_SPEAKERS and MELISMA_SERVE_STREAMS; --normalise is speak.normalise and \
 upstream.normalise.
