@@ -44,22 +44,22 @@ impl PySpeaker {
     /// Opens a language model and its codec.
     #[new]
     #[pyo3(signature = (
-        voice_model, *, model="builtin:mini24", precision=None, normalise=None, device=None, threads=None, memory_limit=None
+        voice_model=None, *, model=None, precision=None, normalise=None, device=None, threads=None, memory_limit=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "a signature of Python")]
     fn new(
         py: Python<'_>,
         voice_model: Option<PathBuf>,
-        model: Option<&str>,
+        model: Option<PathBuf>,
         precision: Option<&str>,
         normalise: Option<bool>,
         device: Option<&str>,
         threads: Option<usize>,
         memory_limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let codec = Codec::open(py, model, ExecOptions { device, threads, memory_limit })?;
         let voice_model = voice_model.unwrap_or_else(|| BUILTIN.into());
-        let model = model.unwrap_or_else(|| Speaker::codec_of(&voice_model));
+        let model = model.unwrap_or_else(|| Speaker::codec_of(&voice_model).into());
+        let codec = Codec::open(py, model, ExecOptions { device, threads, memory_limit })?;
         let (context, model) = (codec.exec.context.clone(), Arc::clone(&codec.model));
         let rounding = Policy::new(&codec.exec.config).rounding().map_err(raise)?;
         let of_weights = of_weights(precision, rounding).map_err(raise)?;
