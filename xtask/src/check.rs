@@ -31,6 +31,7 @@ mod shim;
 mod speak;
 mod tally;
 mod test;
+mod voice;
 
 pub use hygiene::anchor;
 
@@ -134,6 +135,7 @@ const STEPS: &[Step] = &[
         "a tiny voice, trained by transformers on recordings, speaks as transformers generates",
         speak::check,
     ),
+    extended("voice", "the built-in voice beside its teacher: words, DNSMOS, and 1,000 lengths", voice::check),
     extended(
         "guide-long",
         "the blocks of the guide that need packages of Python and minutes, and its notebook",
