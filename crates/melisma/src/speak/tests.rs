@@ -1,4 +1,6 @@
 mod ahead;
+#[cfg(feature = "voice")]
+mod builtin;
 mod ensemble;
 mod normalised;
 mod setting;

@@ -1,0 +1,74 @@
+//! The built-in voice: opened without a folder, with its own codec only, and the same tokens on every instruction set.
+
+use super::*;
+use crate::runtime::{Cpu, Isa};
+use crate::{Budget, Device};
+
+/// Frames of each text, so that the scalar code is done in seconds.
+const N_FRAMES: usize = 3;
+/// That of their tokens; only other weights change it.
+const HASH: u64 = 0xd4a8_21cc_b143_a41e;
+const SPOKEN: [&str; 3] = ["Good morning.", "The train leaves at a quarter past nine.", "Who is there?"];
+
+fn on(isa: Isa, threads: usize) -> Context {
+    Context::on(Device::Cpu(Cpu { isa, threads }), Budget::unlimited()).unwrap()
+}
+
+fn voice(context: &Context) -> Speaker {
+    let codec = Model::open_in(context, Speaker::codec_of(BUILTIN)).unwrap();
+    Speaker::open_in(context, BUILTIN, Arc::new(codec)).unwrap()
+}
+
+/// Returns a hash (FNV-1a) of the first frames of all texts.
+fn tokens(speaker: &Speaker) -> u64 {
+    let mut codes = Vec::new();
+    let sample = Sample { repetition_penalty: 1.0, temperature: 0.6, top_k: 50, top_p: 0.9, min_p: 0.0 };
+    let delivery = Settings { sample, ..speaker.format().settings() }.into();
+    for (seed, text) in SPOKEN.iter().enumerate() {
+        let script = speaker.script(text, None, seed as u64).unwrap();
+        let mut frames = Vec::new();
+        for piece in speaker.speak(script, &delivery).unwrap() {
+            frames.extend_from_slice(piece.unwrap().codes.frames().as_slice());
+            if frames.len() >= 7 * N_FRAMES {
+                break;
+            }
+        }
+        codes.extend_from_slice(&frames[..7 * N_FRAMES]);
+    }
+    codes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &code| (hash ^ code as u64).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[test]
+fn a_text_has_the_same_tokens_on_every_instruction_set() {
+    for isa in Isa::available() {
+        for threads in [1, 2] {
+            assert_eq!(tokens(&voice(&on(isa, threads))), HASH, "{isa:?}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn it_speaks_with_its_own_codec_only() {
+    let context = cpu(1);
+    let own = voice(&context);
+    assert_eq!(own.folder().to_str(), Some("builtin:voice"));
+    assert_eq!(own.format().codec.as_deref(), Some(own.codec().hash()));
+    assert_eq!(Speaker::codec_of("voices/ann"), crate::snac::MINI24);
+    let other = Arc::new(Model::mini24().unwrap());
+    let error = Speaker::open_in(&context, BUILTIN, other).unwrap_err();
+    assert!(error.to_string().starts_with("builtin:voice: this codec is "), "{error}");
+    assert_eq!(error.hint().unwrap(), "it speaks with builtin:solo24: name no other codec");
+    assert_eq!(own.hash(1).unwrap(), voice(&context).hash(1).unwrap());
+}
+
+#[test]
+fn its_weights_are_counted() {
+    let budget = Budget::unlimited();
+    let context = Context::on(Device::cpu().unwrap(), budget.clone()).unwrap();
+    let needed = llama::Model::needed(BUILTIN, context.device()).host;
+    let model = llama::Model::open_in(&context, BUILTIN).unwrap();
+    let used = budget.usage(Space::Host).now;
+    // Each matrix is in whole pages.
+    assert!(used >= needed - needed / 50 && used <= needed + needed / 10, "{used} of {needed}");
+    drop(model);
+}
