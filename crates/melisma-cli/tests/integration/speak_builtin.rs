@@ -32,7 +32,7 @@ fn a_text_needs_no_option() {
     assert_eq!((&said["voice_model"], &said["model"]["source"]), (&"builtin:voice".into(), &"builtin:solo24".into()));
     let n_frames = said["frames"].as_u64().unwrap();
     assert!(n_frames > 5 && said["samples"] == n_frames * 2048, "{said}");
-    assert_eq!(ran.stderr, "", "no warning");
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
     // The tokens, a pipe, other threads and a list give the same samples.
     done(&sandbox, &["decode", "a.txt", "-o", "b.wav", "--model", "builtin:solo24"]);
     std::fs::write(sandbox.path("list.jsonl"), format!("{{\"text\": \"{TEXT}\", \"name\": \"c\"}}\n")).unwrap();
