@@ -252,10 +252,7 @@ fn a_folder_whose_name_is_taken_is_refused_as_such() {
             "notes: an output without a suffix is a folder, and this is not one\nhint: name a .npy",
         ),
         ("mel in.wav -o /dev/full", "/dev/full: an output without a suffix is a folder, and this is not one\nhint: "),
-        (
-            "synth preset:sleep --seconds 1 -o x.wav --stems notes",
-            "notes: this output is a folder, and something else",
-        ),
+        ("synth preset:sleep --seconds 1 -o x.wav --stems notes", "notes: this output is a folder, and something else"),
     ] {
         let ran = sandbox.line(line);
         assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
