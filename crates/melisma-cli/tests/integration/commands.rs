@@ -87,7 +87,7 @@ fn the_demo_replaces_a_report_only_by_force() {
     assert!(html.split("<section id=").nth(1).unwrap().starts_with("\"speak\">"), "speech comes first");
     assert!(html.contains("<section id=\"serve\">") && html.contains("<section id=\"next\">"), "{html}");
     let optimize = html.split("<section id=\"optimize\">").nth(1).unwrap().split("</section>").next().unwrap();
-    assert!(optimize.contains("Beside the default: ") && optimize.contains(" on this machine (p50 "), "{optimize}");
+    assert!(optimize.contains("Its speed: ") && optimize.contains(" on this machine (p50 "), "{optimize}");
     assert!(optimize.contains("difference from another engine") && !optimize.contains("0.0e0"), "{optimize}");
     let mut left: Vec<_> = std::fs::read_dir(sandbox.path("melisma-demo"))
         .unwrap()
@@ -206,7 +206,7 @@ fn the_report_is_one_file_that_loads_nothing() {
     for loaded in ["src=", "href=", "@import", "url("] {
         assert!(!elsewhere.contains(loaded), "{loaded}");
     }
-    assert_eq!(html.matches("<audio controls").count(), 7);
+    assert_eq!(html.matches("<audio controls").count(), 8);
     assert!(html.contains("<svg") && html.contains("tokens accepted") && html.contains("stateful stream"));
     let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
     assert!(at("<audio controls") < at("<dl class=\"facts\">") && at("<dl class=\"facts\">") < at("<pre>"));
