@@ -47,7 +47,7 @@ def write_voice(weights, folder, codec_hash):
     })
     lines = [
         'prompt: "{text}"', f"before: [{letters.TEXT}]", f"after: [{letters.SPEECH}]", f"speech: {letters.FIRST_CODE}",
-        f"end: {letters.END}", "normalise: true", *([f"codec: {codec_hash}"] if codec_hash else []),
+        f"end: {letters.END}", *([f"codec: {codec_hash}"] if codec_hash else []),
         *(f"{key}: {value}" for key, value in SAMPLER.items()), "normalise: true",
     ]
     with open(f"{folder}/speak.yaml", "w") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gathers the sentences that the voice learns from: 450,000, from Debian packages and from templates.
+"""Gathers the sentences that the voice learns from: about 408,000, from Debian packages and from templates.
 
     texts.py OUT.json.gz --harvard HARVARD.txt [--limit N]
 

@@ -32,9 +32,12 @@ const SHEET_ROOM: &str = "synth";
 /// The share of a ratio that may be lost.
 const LOSS: f64 = 0.10;
 
+/// The rooms that `melisma bench` measures alone, beside [`ROOMS`].
+const PARTS: [&str; 2] = ["snac/encode", "serve/speech"];
+
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Rooms to measure; without any, all of them
+    /// Rooms to measure; without any, all of them and the parts that are measured alone
     #[arg(value_name = "ROOM")]
     rooms: Vec<String>,
     /// Compare the ratios to peers with those of this record
@@ -125,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn rooms(arguments: &Arguments) -> Vec<&str> {
     match arguments.rooms.is_empty() {
-        true => ROOMS.to_vec(),
+        true => ROOMS.into_iter().chain(PARTS).collect(),
         false => arguments.rooms.iter().map(String::as_str).collect(),
     }
 }

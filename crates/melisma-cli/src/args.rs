@@ -42,7 +42,7 @@ const SWITCH: [&str; 2] = ["on", "off"];
 /// More frames at a time would only cost memory.
 const MAX_CHUNK: i64 = 65_536;
 
-/// A tensor engine for audio AI: codec tokens, scores, audio, datasets, weights and ONNX models.
+/// A tensor engine for audio AI: texts, codec tokens, scores, audio, datasets, weights and ONNX models.
 #[derive(Debug, Parser)]
 #[command(
     name = "melisma",
@@ -96,8 +96,9 @@ Examples:
     /// Encode audio as codec tokens, from files or live pipes
     #[command(after_help = "\
 IN is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF of any rate and number of channels; pipes may be \
-live. The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes. Text leaves as \
-soon as no later sample can change it, and is the same for every --chunk and every pace of a pipe.
+live. The suffix of the output chooses the format: .txt is text with tokens; .json, .npy and .safetensors are \
+lists of codes. Text leaves as soon as no later sample can change it, and is the same for every --chunk and every \
+pace of a pipe.
 
 Examples:
   melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
@@ -186,8 +187,8 @@ Examples:
     /// Serve speech, decoding and music to many clients over HTTP and WebSockets
     #[command(after_help = "\
 The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once. \
-SIGHUP reads the keys and the voices again. A socket that systemd passes on (LISTEN_FDS) replaces --host and \
---port.
+SIGHUP reads the file of keys and the voices of the upstream again. A socket that systemd passes on (LISTEN_FDS) \
+replaces --host and --port.
 
 docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS. \
 --queue, --speakers and --streams are the keys serve.queue, serve.speakers and serve.streams of melisma.yaml, \
@@ -235,7 +236,7 @@ pub struct DecodeArgs {
     /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV
     #[arg(short, long, value_name = "OUT.wav")]
     pub output: PathBuf,
-    /// builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
+    /// builtin:mini24, builtin:solo24, a folder with config.json and weights, or a file of weights beside its config.json
     #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
     pub model: String,
     /// Token format; auto detects it from the content
@@ -250,7 +251,7 @@ pub struct DecodeArgs {
     /// Output an approximate first frame at once instead of waiting until it is final
     #[arg(long)]
     pub early: bool,
-    /// Sample format
+    /// Sample format; FLAC takes s16 and s24
     #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
     pub sample_format: String,
 }
@@ -269,7 +270,7 @@ pub struct BenchArgs {
 }
 
 fn rooms() -> String {
-    format!("Any of {}; all when left out", melisma_bench::ROOMS.join(", "))
+    format!("Any of {}, or a part of one such as serve/decode; all when left out", melisma_bench::ROOMS.join(", "))
 }
 
 /// Commands below `bench`.
@@ -334,7 +335,8 @@ pub struct Globals {
     /// auto, cpu, cuda or cuda:N; an explicit device is never replaced by another
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// A preset of settings, which the configuration file overrides
+    /// Preset of settings: emergency is the fastest, training takes the least memory and one core; all other settings
+    /// override it [default: field]
     #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(PROFILES))]
     pub profile: Option<String>,
     /// Configuration file [default: ~/.config/melisma/melisma.yaml]
@@ -343,7 +345,7 @@ pub struct Globals {
     /// CPU threads, or auto
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<String>,
-    /// Most memory beside the program itself, e.g. 6GiB or 512MiB
+    /// The most memory that Melisma allocates, beside the program itself, e.g. 6GiB or 512MiB
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory_limit: Option<String>,
     /// Write a trace for chrome://tracing or ui.perfetto.dev

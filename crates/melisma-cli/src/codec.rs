@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use melisma::pack::{self, Header};
+use melisma::pack::{self, Header, ReadAt};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Needed, Reservation, Space};
-use melisma::snac::{self, Model, builtin_bytes};
+use melisma::snac::{self, Model, builtin_weights};
 use melisma::{Context, Error, ErrorKind, Result};
 
 use crate::session::Session;
@@ -65,7 +65,7 @@ impl Codec {
 /// `source` can refer to. A file that cannot be read counts as 0, because opening it fails later.
 pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
-        return builtin_bytes(source);
+        return builtin_weights(source).map_or(0, |weights| builtin_bytes(&weights));
     }
     let path = Path::new(source);
     let is_weights = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "safetensors" || suffix == "bin");
@@ -77,8 +77,14 @@ pub fn loaded_bytes(source: &str) -> u64 {
     File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
 }
 
+/// Returns the bytes of a built-in model as floats, and where it is packed also as the halves that it is decoded to.
+fn builtin_bytes(weights: &&'static [u8]) -> u64 {
+    let floats = floats(weights).unwrap_or(0);
+    if pack::is_packed(weights).unwrap_or(false) { floats + floats / 2 } else { floats }
+}
+
 /// Returns the bytes of all tensors in a safetensors file, packed or not, as floats.
-fn floats(file: &File) -> Option<u64> {
+fn floats(file: &impl ReadAt) -> Option<u64> {
     let header = pack::source_header(file).or_else(|_| Header::read(file)).ok()?;
     let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
     let mut counts = header.tensors.iter().map(|tensor| elements(&tensor.shape));
@@ -105,5 +111,8 @@ mod tests {
             assert_eq!(loaded_bytes(source.to_str().unwrap()), 48, "{}", source.display());
         }
         assert_eq!(loaded_bytes("/dev/zero"), 0);
+        // 3.7 and 1.9 million weights.
+        let [mini24, solo24] = [snac::MINI24, snac::SOLO24].map(|name| loaded_bytes(name) / 1_000_000);
+        assert_eq!((mini24, solo24), (14, 11));
     }
 }

@@ -133,6 +133,8 @@ impl PyServer {
 ///         or a dictionary of such models by the name that clients give them, the first one being the default; or "none".
 ///         `None` is the built-in voice, and with an upstream none.
 ///     speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
+///     normalise: Whether texts are read out in words before any language model sees them. `None` is what each voice
+///         model's speak.yaml or the settings say, and no for an upstream.
 ///     api_key: The key that clients must send.
 ///     api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
 ///     log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to
@@ -148,8 +150,8 @@ impl PyServer {
 ///     The server, for `with`.
 #[pyfunction]
 #[pyo3(signature = (
-    *, port=0, model=None, upstream=None, voice_model=None, speakers=None, api_key=None, api_key_file=None, log=None,
-    log_level=None, streams=None, max_streams=None, queue=None
+    *, port=0, model=None, upstream=None, voice_model=None, speakers=None, normalise=None, api_key=None, api_key_file=None,
+    log=None, log_level=None, streams=None, max_streams=None, queue=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "Python names its arguments")]
 pub fn serve(
@@ -159,6 +161,7 @@ pub fn serve(
     upstream: Option<String>,
     voice_model: Option<VoiceModels>,
     speakers: Option<i64>,
+    normalise: Option<bool>,
     api_key: Option<String>,
     api_key_file: Option<PathBuf>,
     log: Option<Py<PyAny>>,
@@ -192,6 +195,11 @@ pub fn serve(
         let Some(text) = text else { continue };
         let set = codec.exec.serve.set(key, &Raw::Word(text), Origin::Flag(name));
         set.map_err(|error| raise(error.at(name)))?;
+    }
+    if let Some(normalise) = normalise {
+        let (raw, origin) = (Raw::Bool(normalise), Origin::Flag("normalise"));
+        codec.exec.speak.set("speak.normalise", &raw, origin.clone()).map_err(raise)?;
+        codec.exec.upstream.set("upstream.normalise", &raw, origin).map_err(raise)?;
     }
     let of = |url: String| {
         let key = key::of_environment(UPSTREAM_KEY_VARIABLE)?;

@@ -1,5 +1,5 @@
-//! Melisma is a tensor engine for audio AI: it turns codec tokens, scores, waveforms and weights into tensors and audio,
-//! on a CPU or an NVIDIA GPU.
+//! Melisma is a tensor engine for audio AI: it turns texts, codec tokens, scores, waveforms and weights into tensors and
+//! audio, on a CPU or an NVIDIA GPU.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -96,6 +96,7 @@
 //! | `onnx` | the modules `onnx`, `engine` and `optimize` |
 //! | `speak` | text to speech, as the command line has it |
 //! | `trace` | the collector of spans in [`trace`] |
+//! | `voice` | the voice `builtin:voice` and its codec `builtin:solo24`, part of the program |
 //!
 //! All but `cuda-12` are on by default. Without any, the rest runs on the CPU.
 #![forbid(unsafe_code)]

@@ -78,11 +78,11 @@ const SHARES: [(Source, &str); 3] = [
     ),
     (
         Source { record: "nvidia-h200/serve", row: "serve/decode/24khz, 1000 streams, deadlines kept", room: "serve" },
-        "of the frames of 1000 clients come from the server in time, on the H200",
+        "of the frames of 1,000 clients come in time from a server on the H200",
     ),
     (
         Source { record: "nvidia-h200/serve", row: "serve/decode/24khz, 2000 streams, deadlines kept", room: "serve" },
-        "of those of 2000 clients",
+        "of the frames of 2,000 clients",
     ),
 ];
 

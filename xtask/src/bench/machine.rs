@@ -1,4 +1,4 @@
-//! A machine's name for its records: `xeon-avx512-2c`, or the GPU's name (`h200`) if a GPU was
+//! A machine's name for its records: `xeon-avx512-2c`, or the GPU's name (`nvidia-h200`) if a GPU was
 //! used.
 
 use crate::process::output;
@@ -15,7 +15,7 @@ pub fn name(device: &str) -> String {
     }
     let index = device.split_once(':').map_or("0", |(_, index)| index);
     let query = ["--query-gpu=name", "--format=csv,noheader", "--id", index];
-    output(Command::new("nvidia-smi").args(query)).map_or("gpu".into(), |model| slug(&model))
+    output(Command::new("nvidia-smi").args(query)).map_or("gpu".into(), |model| format!("nvidia-{}", slug(&model)))
 }
 
 fn cpu() -> String {

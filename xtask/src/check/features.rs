@@ -17,6 +17,9 @@ const ALONE: [&str; 2] = ["melisma-py", "melisma-server"];
 /// A selection that cannot be built, and what the build says.
 const REFUSED: (&str, &str) = ("cuda-12,cuda-13", "the features `cuda-12` and `cuda-13` exclude each other");
 
+/// Tests of a library that has nothing built in.
+const MISSING: &str = "a_build_without";
+
 /// Tests of the kernels that are quick without optimisation, which is quick to build.
 const TESTS: [&str; 3] = ["convert::", "device::", "queue::"];
 
@@ -33,6 +36,9 @@ pub fn check_long() -> Result<Outcome> {
     for package in ALONE {
         run(&mut cargo(["check", "--quiet", "-p", package]))?;
     }
+    run(&mut cargo(["check", "--quiet", "-p", "melisma-cli", "--no-default-features"]))?;
+    let bare = ["test", "--quiet", "-p", "melisma", "--lib", "--no-default-features", "--features", "speak"];
+    run(cargo(bare).args(["--", MISSING]))?;
     let (features, sentence) = REFUSED;
     let output = cargo(["check", "--quiet"]).args(selection(features)).output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -43,7 +49,7 @@ pub fn check_long() -> Result<Outcome> {
     tests.args(["--config", "profile.dev.package.melisma-kernels.opt-level=0", "--lib"]);
     run(tests.arg("--").args(TESTS).args(["--skip", "on_cuda", "--skip", "large_outputs"]))?;
     Ok(Outcome::Counted(format!(
-        "{} selections, 1 refused, {} packages alone, the CPU without CUDA",
+        "{} selections, 1 refused, {} packages alone, a program without a voice, the CPU without CUDA",
         SELECTIONS.len(),
         ALONE.len()
     )))

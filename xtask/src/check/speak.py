@@ -1,6 +1,6 @@
 """A voice of one's own: recordings to tokens, a tiny model trained on them, and its speech.
 
-`python train_voice.py MELISMA FOLDER` writes everything into the folder. The recordings are chirps, one for each text, and
+`python speak.py MELISMA FOLDER` writes everything into the folder. The recordings are chirps, one for each text, and
 the model learns them by heart.
 """
 

@@ -100,7 +100,7 @@ pub struct MergeArgs {
     /// The shards, in any order
     #[arg(required = true, value_name = "SHARD")]
     pub shards: Vec<PathBuf>,
-    /// The merged dataset; a name that ends with .jsonl is a line for each row of tokens
+    /// The merged dataset; with .jsonl, a file with a line for each row of tokens
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     /// hdf5, safetensors or npy [default: by the output's suffix]

@@ -62,7 +62,7 @@ Examples:
   melisma cache verify
   melisma cache verify --json")]
     Verify,
-    /// Remove every cached engine and compiled kernel
+    /// Remove every cached engine, compiled kernel and measured capacity
     #[command(after_help = "\
 Examples:
   melisma cache clear

@@ -22,13 +22,13 @@ pub struct ServeArgs {
     /// [default: builtin:mini24]
     #[arg(long, value_name = "MODEL", env = "MELISMA_MODEL", hide_env = true)]
     pub model: Option<String>,
-    /// Language model that speaks in this server, for /v1/audio/speech: builtin:voice or a folder, as `melisma speak`
-    /// takes it, and the name that clients give it [default: voice, or the folder's]; repeatable, the first is the
-    /// default; `none` for no voice [default: builtin:voice, or none with --upstream]
+    /// Language model that speaks in this server: builtin:voice, or a folder as `melisma speak` takes it. NAME is what
+    /// clients call it [default: voice, or the folder's name]. Repeatable, the first is the default; none for no speech
+    /// [default: builtin:voice, or none with --upstream]
     #[arg(long, value_name = "[NAME=]MODEL", env = "MELISMA_VOICE_MODEL", hide_env = true, value_delimiter = ',')]
     pub voice_model: Vec<String>,
-    /// Texts that each voice model speaks at a time [default: measured, as many as are heard without a gap and have
-    /// memory]; 1 to 4096, or auto
+    /// Texts that each voice model speaks at a time, 1 to 4096, or auto: as many as are heard without a gap and have
+    /// memory [default: auto]
     #[arg(long, value_name = "N")]
     pub speakers: Option<String>,
     /// Read numbers, dates, abbreviations and the like out in words before any language model sees a text: on or off

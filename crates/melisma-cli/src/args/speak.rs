@@ -17,8 +17,8 @@ pub struct SpeakArgs {
     /// Speak a text file, or - for a pipe
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub file: Option<PathBuf>,
-    /// Speak many texts in one batch: lines with text, and where wanted voice, seed and name; run the same command
-    /// again to resume
+    /// Speak many texts in one batch: JSON lines with the key text and, where wanted, voice, seed and name; the same
+    /// command again resumes
     #[arg(long = "list", value_name = "FILE.jsonl", conflicts_with_all = ["text", "file"])]
     pub texts: Option<PathBuf>,
     /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV; with --list a folder of audio, or a .safetensors, .h5
@@ -29,14 +29,14 @@ pub struct SpeakArgs {
     /// is Orpheus
     #[arg(long, value_name = "MODEL", default_value = BUILTIN)]
     pub voice_model: PathBuf,
-    /// Its codec: builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
+    /// Its codec: builtin:mini24, builtin:solo24, a folder with config.json and weights, or a file of weights beside its config.json
     /// [default: builtin:solo24 for builtin:voice, else builtin:mini24]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// The voice [default: the model's first]
     #[arg(long, value_name = "VOICE")]
     pub voice: Option<String>,
-    /// Seed of the speech
+    /// Seed; another one gives another reading of the same text
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Speed at the same pitch, 0.25 to 4
@@ -64,7 +64,7 @@ pub struct SpeakArgs {
     /// Noise in the codec: off, or seed:N
     #[arg(long, value_name = "NOISE", default_value = "seed:0")]
     pub noise: String,
-    /// Sample format
+    /// Sample format; FLAC takes s16 and s24
     #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
     pub sample_format: String,
     #[command(flatten)]

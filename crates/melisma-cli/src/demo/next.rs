@@ -27,7 +27,7 @@ pub fn html() -> String {
     format!(
         "<section id=\"next\">\n<h2>Next, with your own files</h2>\n<p>Names in capitals are yours. \
          <code>melisma COMMAND --help</code> explains every option, <code>melisma doctor</code> shows what this machine \
-         has, and <code>docs/guide</code> has a page for each of these.</p>\n<ul>\n{}</ul>\n</section>\n",
+         has, and the folder <code>docs/guide</code> of the repository has a page for each of these.</p>\n<ul>\n{}</ul>\n</section>\n",
         items.concat()
     )
 }

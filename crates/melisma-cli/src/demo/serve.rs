@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::thread::start_in;
 use melisma::snac::EngineOptions;
+use melisma::speak::{Opening, has_builtin};
 use melisma::text::table::{Align, Table};
 use melisma::text::{count, duration};
 use melisma::{Error, ErrorKind, Result, output};
 use melisma_server::batcher::{Batcher, Setup, Sizing};
 use melisma_server::metrics::Metrics;
+use melisma_server::speakers::{self, Decoding, Loading, VoiceModel};
 use melisma_server::{Decoder, Guard, Level, Limits, Listen, Log, Server, Settings, Stopper, encoder};
 
 use super::folder::Folder;
 use super::page::facts;
+use super::speak::SPOKEN;
 use super::{Chapter, in_words};
 use crate::build;
 use crate::codec::{BUILTIN, Codec};
@@ -25,6 +28,7 @@ use crate::session::Session;
 
 const STREAMS: usize = 2;
 const SECONDS: u32 = 5;
+const SPEECH: &[u8] = br#"{"input": "Hello!", "response_format": "wav"}"#;
 /// How long a client waits for the server, and for each answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(5);
@@ -38,7 +42,7 @@ struct Asked {
 
 pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let context = session.context()?;
-    let speech = folder.path("speech.wav");
+    let speech = folder.path(SPOKEN);
     let recording = std::fs::read(&speech).map_err(|error| output::failed(&speech, error))?;
     let log = Log::new(Level::Error, |_, _| ());
     let stopper = Stopper::default();
@@ -73,8 +77,8 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let total: Duration = asked.iter().map(|asked| asked.time).sum();
     let shown = [
         format!(
-            "<p>It encoded the recording above, decoded the tokens and played {SECONDS} s of a preset. Then it finished what \
-             was open, and ended. <code>melisma serve</code> starts one that stays, with a page for your browser.</p>\n"
+            "<p>It spoke a text, encoded the sentence above, decoded the tokens and played {SECONDS} s of a preset. Then it \
+             finished what was open, and ended. <code>melisma serve</code> starts one that stays, with a page for your browser.</p>\n"
         ),
         facts(&[
             (format!("{:.0} ms", 1e3 * ready.as_secs_f64()), "from the start to ready, with its model"),
@@ -92,17 +96,27 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
 fn load(session: &Session, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> {
     let context = session.context()?;
     let model = Codec::open(session, BUILTIN)?.model;
+    let options = EngineOptions::new(STREAMS);
     let setup = Setup {
         queue: context.queue(),
         budget: context.budget(),
-        options: EngineOptions::new(STREAMS),
+        options,
         sizing: Sizing::Pinned,
         metrics: Arc::clone(metrics),
-        log,
+        log: log.clone(),
     };
     let batcher = Batcher::start(&model, setup)?;
     let encoder = encoder::start(&model, &context.device().queue(context.budget())?, context.budget(), metrics)?;
-    Ok(Decoder { model, batcher, encoder, speakers: Vec::new(), device: context.device().clone() })
+    let loading = Loading {
+        context,
+        codec: &model,
+        opening: Opening::default(),
+        sizing: melisma_server::Speakers(Some(1)),
+        decoding: Decoding::like(&batcher, options, metrics),
+        log,
+    };
+    let speakers = speakers::open_all(VoiceModel::builtin().as_slice(), loading)?;
+    Ok(Decoder { model, batcher, encoder, speakers, device: context.device().clone() })
 }
 
 fn wait(is_ready: &impl Fn() -> bool, has_ended: &AtomicBool) -> Result<()> {
@@ -116,7 +130,7 @@ fn wait(is_ready: &impl Fn() -> bool, has_ended: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Sends the recording, its tokens, and a wish for music.
+/// Sends a text, the recording, its tokens, and a wish for music.
 fn ask(address: SocketAddr, recording: &[u8]) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
     let mut ask = |what, line: &str, body: &[u8]| {
@@ -134,6 +148,9 @@ fn ask(address: SocketAddr, recording: &[u8]) -> Result<Vec<Asked>> {
         asked.push(Asked { what, bytes: body.len(), time: start.elapsed() });
         Ok(body)
     };
+    if has_builtin() {
+        ask("a text, for speech", "POST /v1/audio/speech", SPEECH)?;
+    }
     let tokens = ask("the recording, for tokens", "POST /v1/encode", recording)?;
     ask("the tokens, for audio", "POST /v1/decode", &tokens)?;
     ask("a preset, for music", &format!("GET /v1/synth.wav?preset=sleep&seconds={SECONDS}"), &[])?;
@@ -144,7 +161,8 @@ fn ask(address: SocketAddr, recording: &[u8]) -> Result<Vec<Asked>> {
 fn answer(address: SocketAddr, line: &str, body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let head = format!("{line} HTTP/1.0\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n", body.len());
+    let kind = if body.starts_with(b"{") { "content-type: application/json\r\n" } else { "" };
+    let head = format!("{line} HTTP/1.0\r\nhost: {address}\r\n{kind}content-length: {}\r\n\r\n", body.len());
     stream.write_all(&[head.as_bytes(), body].concat())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -1,4 +1,4 @@
-//! The step `snac`: a built-in sample to tokens and back, its ledger, and the seams of two ways to
+//! The step `snac`: the spoken sentence to tokens and back, its ledger, and the seams of two ways to
 //! stream.
 
 use std::sync::Arc;
@@ -11,20 +11,19 @@ use melisma::snac::{self, Codes, EncodeEngine, EngineOptions, Model, Noise, Play
 use melisma::text::duration;
 use melisma::text::html::escape;
 use melisma::text::table::{Align, Table};
-use melisma::{Context, Error, ErrorKind, Result, mel};
+use melisma::{Context, Error, ErrorKind, Result, mel, output};
 
 use super::folder::Folder;
 use super::page::{commands, facts, grouped};
+use super::speak::SPOKEN;
 use super::{Chapter, in_words, picture, player};
 use crate::codec::{BUILTIN, Codec};
 use crate::session::Session;
 
-use melisma_models::mini24::SAMPLE;
 /// Frames in the comparison; the windowed decoder decodes every frame four times.
 const WINDOWED_FRAMES: usize = 24;
 
 pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
-    folder.write("speech.wav", SAMPLE)?;
     let codec = Codec::open(session, BUILTIN)?;
     let context = session.context()?;
     let streamed = |codes: &Codes| streamed(&codec.model, context, codes);
@@ -32,7 +31,9 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
         let mut decoder = snac::Engine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
         decoder.decode(codes, &Noise::default())
     };
-    let original = wav::decode(SAMPLE)?.to_clip();
+    let path = folder.path(SPOKEN);
+    let speech = std::fs::read(&path).map_err(|error| output::failed(&path, error))?;
+    let original = wav::decode(&speech)?.to_clip();
     let encoder = EncodeEngine::new(&codec.model, context.queue(), context.budget(), EngineOptions::new(1))?;
     let trip = RoundTrip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip, whole)?;
@@ -59,8 +60,8 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let Ledger { frames, .. } = trip.ledger;
     let shown = [
         format!(
-            "<p>The recording, a sentence and a chord, became {frames} frames of seven tokens. Decoding them as a live stream \
-             gave the same samples as decoding the whole clip.</p>\n"
+            "<p>Another codec, for any sound, made {frames} frames of seven tokens of the sentence above. Decoding them as a \
+             live stream gave the same samples as decoding the whole clip.</p>\n"
         ),
         format!("<div class=\"pair\">\n{}</div>\n", pair.concat()),
         facts(&[

@@ -18,7 +18,7 @@ use crate::session::Session;
 /// Frames of a file that are encoded at once, unless `--chunk` is given.
 const PIECE_FRAMES: usize = 64;
 
-const CHANNELS: &str = "use --channel mix, or a number from 1 to that of its channels";
+const CHANNELS: &str = "use --channel mix, or the number of one of its channels";
 const CUT_OFF: &str = "the file was cut off: make or fetch it again";
 const DAMAGED: &str = "the file is damaged: make or fetch it again; `ffmpeg -i IN OUT.wav` may save a part of it";
 const EXPECTED: &str = "audio is WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF; convert other formats, \

@@ -41,6 +41,7 @@ mod serve_load;
 mod serve_storm;
 mod sound;
 mod speak;
+#[cfg(feature = "voice")]
 mod speak_builtin;
 mod speak_model;
 mod started;

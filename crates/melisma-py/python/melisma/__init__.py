@@ -1,8 +1,9 @@
 """Melisma: a tensor engine for audio AI.
 
 Rooms: `snac` (codec tokens to audio and back), `speak` (texts to speech), `synth` (scores to audio), `mel`
-(spectrograms), `audio` (files), `dataset` (folders of audio to training tensors), `pack` (weights without loss), `optimize` (ONNX models). At the root are
-tools for single tensors under a memory limit. `melisma.ray` spreads work over many machines; it is imported by name only.
+(spectrograms), `audio` (files), `dataset` (folders of audio to training tensors), `pack` (weights without loss),
+`optimize` (ONNX models). At the root are tools for single tensors under a memory limit. `melisma.ray` spreads work over
+many machines; it is imported by name only.
 """
 
 import sysconfig

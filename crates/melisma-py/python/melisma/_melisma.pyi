@@ -856,6 +856,7 @@ def serve(
     upstream: str | None = None,
     voice_model: StrPath | dict[str, StrPath] | None = None,
     speakers: int | None = None,
+    normalise: bool | None = None,
     api_key: str | None = None,
     api_key_file: StrPath | None = None,
     log: Callable[[str], object] | None = None,
@@ -874,6 +875,8 @@ def serve(
             or a dictionary of such models by the name that clients give them, the first one being the default; or "none".
             `None` is the built-in voice, and with an upstream none.
         speakers: Texts that each voice model speaks at a time; `None` measures how many are heard without a gap.
+        normalise: Whether texts are read out in words before any language model sees them. `None` is what each voice
+            model's speak.yaml or the settings say, and no for an upstream.
         api_key: The key that clients must send.
         api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
         log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to

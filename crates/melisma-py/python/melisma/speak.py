@@ -1,7 +1,7 @@
 """Text to speech: a language model whose tokens are frames of a codec.
 
-A `Speaker` is the built-in voice, or a folder in the layout of Hugging Face and the SNAC model that it was trained with. The same text, voice,
-settings and seed give the same samples, alone, as a stream or among others.
+A `Speaker` is the built-in voice, or a folder in the layout of Hugging Face and the SNAC model that it was trained
+with. The same text, voice, settings and seed give the same samples, alone, as a stream or among others.
 
     speaker = speak.Speaker()                                       # the built-in voice
     speech = speaker.speak("Good morning!")

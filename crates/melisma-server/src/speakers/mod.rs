@@ -12,6 +12,7 @@ mod model;
 mod stream;
 mod worker;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -115,6 +116,11 @@ impl Speakers {
     /// Returns what clients call it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns its folder, or `builtin:voice`.
+    pub fn folder(&self) -> &Path {
+        self.speaker.folder()
     }
 
     /// Returns its voices, the default one first.

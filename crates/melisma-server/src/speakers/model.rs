@@ -49,8 +49,13 @@ impl VoiceModel {
     /// Names the model in `folder`; without a name it has that of the folder.
     ///
     /// # Errors
-    /// The name has characters other than letters, digits, `.`, `_` and `-`, or is longer than 64.
+    /// There is no such built-in voice, or the name has characters other than letters, digits, `.`, `_` and `-`, or is
+    /// longer than 64.
     pub fn new(name: Option<&str>, folder: &Path) -> Result<Self> {
+        if let Some(other) = folder.to_str().filter(|name| name.starts_with("builtin:") && *name != BUILTIN) {
+            return Err(Error::invalid(format!("{other}: unknown built-in voice model"))
+                .with_hint(format!("{BUILTIN} is the only one")));
+        }
         let unnamed = || if folder == Path::new(BUILTIN) { BUILTIN_NAME.to_owned() } else { folder_name(folder) };
         let name = name.map_or_else(unnamed, str::to_owned);
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
@@ -170,6 +175,13 @@ mod tests {
             let error = VoiceModel::parse(text).unwrap_err().to_string();
             assert!(error.contains("has no name that clients could write"), "{error}");
         }
+    }
+
+    #[test]
+    fn one_voice_is_built_in() {
+        let error = VoiceModel::parse("ann=builtin:mini24").unwrap_err();
+        assert_eq!(error.to_string(), "builtin:mini24: unknown built-in voice model");
+        assert_eq!(error.hint().unwrap(), "builtin:voice is the only one");
     }
 
     #[test]

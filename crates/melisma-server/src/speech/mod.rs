@@ -2,7 +2,10 @@
 
 mod request;
 
+use std::path::Path;
+
 use hyper::StatusCode;
+use melisma::speak::BUILTIN;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -34,6 +37,8 @@ pub(crate) enum Narrator {
 pub(crate) struct Narrators {
     /// Of each voice model its name and voices.
     pub(crate) own: Vec<(String, Vec<String>)>,
+    /// Which of them is the built-in voice, which has its own name beside the one that it was given.
+    pub(crate) builtin: Option<usize>,
     /// The voices of the upstream, if there is one.
     pub(crate) upstream: Option<Vec<String>>,
     /// Whether texts for the upstream are normalised; a voice model does so itself.
@@ -50,7 +55,8 @@ impl Narrators {
         };
         let upstream = app.upstream.as_ref().map(|upstream| upstream.voices().to_vec());
         let normalises = app.upstream.as_ref().is_some_and(|upstream| upstream.normalises());
-        Self { own: own.iter().map(one).collect(), upstream, normalises }
+        let builtin = own.iter().position(|speakers| speakers.folder() == Path::new(BUILTIN));
+        Self { own: own.iter().map(one).collect(), builtin, upstream, normalises }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -71,6 +77,7 @@ impl Narrators {
         match model {
             None => Ok(default),
             Some(name) => named(name)
+                .or_else(|| self.builtin.filter(|_| name == BUILTIN).map(Narrator::Own))
                 .or_else(|| (name == UPSTREAM && self.has_both()).then_some(Narrator::Upstream))
                 .or_else(|| MODELS.contains(&name).then_some(default))
                 .ok_or_else(|| {
@@ -97,7 +104,8 @@ impl Narrators {
         let own = self.own.iter().map(|(name, _)| name.as_str());
         let is_new = |name: &&str| self.own.iter().all(|(own, _)| own != name);
         let aliases = MODELS.into_iter().filter(|_| !self.is_empty()).filter(is_new);
-        own.chain(aliases).chain(self.has_both().then_some(UPSTREAM)).collect()
+        let builtin = self.builtin.map(|_| BUILTIN);
+        own.chain(builtin).chain(aliases).chain(self.has_both().then_some(UPSTREAM)).collect()
     }
 
     /// Answers `GET /v1/models`, with none if nobody speaks.

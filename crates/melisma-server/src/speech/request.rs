@@ -89,7 +89,7 @@ impl Request {
             narrator,
             pieces,
             notes,
-            voice: voice(&fields, narrator, narrators.voices(narrator))?,
+            voice: voice(&fields, narrators.voices(narrator))?,
             seed: seed(&fields, narrator)?,
             instructions: clean(&instructions),
             format: format.unwrap_or(Format::Mp3),
@@ -131,20 +131,19 @@ fn choice<T>(
     value.as_str().and_then(read).map(Some).ok_or_else(wrong)
 }
 
-/// Reads the model, which an upstream's clients have to name.
 fn narrator(fields: &Map<String, Value>, narrators: &Narrators) -> Result<Narrator, Failure> {
-    let missing = || Failure::parameter("model", "`model` is missing, or not a text");
     match fields.get("model") {
-        None | Some(Value::Null) if !narrators.own.is_empty() => narrators.find(None),
-        value => narrators.find(Some(value.and_then(Value::as_str).ok_or_else(missing)?)),
+        None | Some(Value::Null) => narrators.find(None),
+        Some(Value::String(name)) => narrators.find(Some(name)),
+        Some(_) => Err(Failure::parameter("model", "`model` is not a text")),
     }
 }
 
-/// Reads the voice, which OpenAI's clients write as a name or as an object with its `id`. A voice model has a default.
-fn voice(fields: &Map<String, Value>, narrator: Narrator, voices: &[String]) -> Result<String, Failure> {
+/// Reads the voice, which OpenAI's clients write as a name or as an object with its `id`.
+fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failure> {
     let value = fields.get("voice").map(|value| value.get("id").unwrap_or(value));
     let is_missing = value.is_none_or(Value::is_null);
-    if let (true, Narrator::Own(_), Some(default)) = (is_missing, narrator, voices.first()) {
+    if let (true, Some(default)) = (is_missing, voices.first()) {
         return Ok(default.clone());
     }
     let name = value.and_then(Value::as_str);

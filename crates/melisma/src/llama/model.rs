@@ -88,15 +88,17 @@ impl Model {
         Ok(Self { config, device: device.clone(), embedding, layers, norm, head })
     }
 
-    /// Returns the memory that the model in a folder takes for its weights: that of a GPU, and on the CPU that of
-    /// `builtin:voice`. A model that cannot be read counts as 0, because opening it fails later.
+    /// Returns the memory that the model in a folder takes for its weights: that of a GPU, and for `builtin:voice` what
+    /// it takes while it opens, decoded and copied. A model that cannot be read counts as 0, because opening it fails
+    /// later.
     pub fn needed(folder: impl AsRef<Path>, device: &Device) -> Needed {
         let read = |source: &Source<'_>| Config::from_json(source.text("config.json", MAX_CONFIG)?.as_bytes());
         let Ok(source) = Source::find(folder.as_ref()) else { return Needed::default() };
         let bytes = read(&source).map_or(0, |config| config.n_weights().saturating_mul(size_of::<bf16>() as u64));
         match (device, source) {
-            (Device::Cuda(_), _) => Needed { host: 0, device: bytes },
-            (Device::Cpu(_), Source::Builtin(_)) => Needed { host: bytes, device: 0 },
+            (Device::Cuda(_), Source::Builtin(_)) => Needed { host: bytes, device: bytes },
+            (Device::Cuda(_), Source::Folder(_)) => Needed { host: 0, device: bytes },
+            (Device::Cpu(_), Source::Builtin(_)) => Needed { host: 2 * bytes, device: 0 },
             (Device::Cpu(_), Source::Folder(_)) => Needed::default(),
         }
     }

@@ -17,11 +17,10 @@ pub(super) fn open(name: &str) -> Result<Builtin> {
     if name == SOLO24 { solo24() } else { mini24() }
 }
 
-/// Returns the bytes of a built-in model's weights, or 0 where this build has none of this name.
-pub fn builtin_bytes(name: &str) -> u64 {
+/// Returns the weights of a built-in model, a safetensors file that may be packed, if this build has one of this name.
+pub fn builtin_weights(name: &str) -> Option<&'static [u8]> {
     let is_builtin = [MINI24, SOLO24].contains(&name);
-    let builtin = is_builtin.then(|| open(name).ok()).flatten();
-    builtin.map_or(0, |Builtin { weights, .. }| weights.len() as u64)
+    is_builtin.then(|| open(name).ok()).flatten().map(|builtin| builtin.weights)
 }
 
 #[cfg(feature = "builtin")]

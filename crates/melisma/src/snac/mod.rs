@@ -36,7 +36,7 @@ mod weights;
 
 #[cfg(feature = "builtin")]
 pub use builtin::mini24_weights;
-pub use builtin::{MINI24, SOLO24, builtin_bytes};
+pub use builtin::{MINI24, SOLO24, builtin_weights};
 pub(crate) use codes::slot_order;
 pub use codes::{Codes, Frames};
 #[doc(hidden)]

@@ -15,6 +15,7 @@ use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
 use crate::runtime::device::host_threads;
+use crate::runtime::memory::Space;
 use crate::{Context, Error, Remedy, Result};
 
 /// The weights of a codec, and its shape. Decoders and encoders of one model share them in an `Arc`.
@@ -64,13 +65,16 @@ impl Model {
     fn builtin(name: &'static str, context: &Context) -> Result<Self> {
         let Builtin { config, weights } = builtin::open(name)?;
         let read = || {
-            let mut plain = Vec::new();
-            if pack::is_packed(&weights)? {
-                // As a whole, because most of its tensors are smaller than a tile.
-                let threads = host_threads(context.device());
-                Archive::open(&weights, context.budget())?.unpack(&mut plain, threads, &|_| ())?;
-            }
-            let file = if plain.is_empty() { weights } else { &plain[..] };
+            // As a whole, because most of its tensors are smaller than a tile.
+            let unpack = || {
+                let archive = Archive::open(&weights, context.budget())?;
+                let memory = context.budget().reserve(Space::Host, archive.source_len())?;
+                let mut plain = Vec::new();
+                archive.unpack(&mut plain, host_threads(context.device()), &|_| ())?;
+                Ok((plain, memory))
+            };
+            let unpacked = pack::is_packed(&weights)?.then(unpack).transpose()?;
+            let file = unpacked.as_ref().map_or(weights, |(plain, _memory)| &plain[..]);
             Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(&file)?))
         };
         let model = read().map_err(|error: Error| error.at(name))?;

@@ -46,16 +46,8 @@ impl Config {
     /// The voices and the prompt do not fit each other.
     pub(super) fn over(&self, format: Option<Format>) -> Result<Option<Format>> {
         let (speech, end) = (self.speech.value, self.end.value);
-        let Some(mut format) = format.or_else(|| Some(Format::new(speech?, end?))) else { return Ok(None) };
-        let set = |to: &mut Option<f32>, from: Option<Number>| *to = from.map(|Number(number)| number).or(*to);
-        set(&mut format.temperature, self.temperature.value);
-        set(&mut format.top_p, self.top_p.value);
-        set(&mut format.min_p, self.min_p.value);
-        set(&mut format.repetition_penalty, self.repetition_penalty.value);
-        let count = |to: &mut Option<usize>, from: Option<u32>| *to = from.map(|count| count as usize).or(*to);
-        count(&mut format.top_k, self.top_k.value);
-        count(&mut format.penalty_window, self.penalty_window.value);
-        format.normalise = self.normalise.value.or(format.normalise);
+        let Some(format) = format.or_else(|| Some(Format::new(speech?, end?))) else { return Ok(None) };
+        let mut format = self.drawn(format);
         if speech.is_some() {
             // Other tokens than Orpheus' need not be those of its codec.
             format.slot_codes = None;
@@ -69,6 +61,20 @@ impl Config {
         format.after = self.after.value.clone().unwrap_or(format.after);
         format.check_prompt().map_err(|error| error.at("the settings `speak`"))?;
         Ok(Some(format))
+    }
+
+    /// Returns `format` with the keys that are set of those that fit every model: how tokens are drawn and texts are read.
+    pub(super) fn drawn(&self, mut format: Format) -> Format {
+        let set = |to: &mut Option<f32>, from: Option<Number>| *to = from.map(|Number(number)| number).or(*to);
+        set(&mut format.temperature, self.temperature.value);
+        set(&mut format.top_p, self.top_p.value);
+        set(&mut format.min_p, self.min_p.value);
+        set(&mut format.repetition_penalty, self.repetition_penalty.value);
+        let count = |to: &mut Option<usize>, from: Option<u32>| *to = from.map(|count| count as usize).or(*to);
+        count(&mut format.top_k, self.top_k.value);
+        count(&mut format.penalty_window, self.penalty_window.value);
+        format.normalise = self.normalise.value.or(format.normalise);
+        format
     }
 }
 

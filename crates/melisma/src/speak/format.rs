@@ -106,7 +106,7 @@ impl Tokens {
 
 impl Format {
     /// Returns the format of a model: that of the `speak.yaml` in its folder, else Orpheus' if the tokenizer is his,
-    /// with the keys that `config` has.
+    /// with the keys that `config` has. The prompts and tokens of the built-in voice are its own.
     ///
     /// # Errors
     /// The file cannot be read, or there is none, nor such keys, and the model is not Orpheus.
@@ -118,6 +118,9 @@ impl Format {
         } else {
             (tokenizer.added("<custom_token_0>") == Some(ORPHEUS_CUSTOM)).then(Self::orpheus)
         };
+        if let (Source::Builtin(_), Some(own)) = (&source, &own) {
+            return Ok(config.drawn(own.clone()));
+        }
         config.over(own)?.ok_or_else(|| {
             let message = format!("{}: the tokenizer is not Orpheus', and there is no {FILE_NAME}", folder.display());
             let hint = format!("describe the model's prompts and tokens in a {FILE_NAME}");

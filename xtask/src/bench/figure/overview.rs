@@ -1,6 +1,7 @@
 //! docs/benchmarks.md: every row of the records that has another program or a ceiling beside it, by room, after the rows
 //! where another program is better.
 
+use super::super::PARTS;
 use super::super::ratio::ratio;
 use super::super::record::{ROOMS, Record, Row};
 use super::{device, grouped, machine, number, plot};
@@ -31,8 +32,6 @@ const PROGRAMS: [&str; 18] = [
 ];
 /// What ends the name of a peer that is a size, in a row of speeds.
 const SIZE: &str = " size";
-/// The rooms that `melisma bench` measures alone, beside [`ROOMS`].
-const PARTS: [&str; 2] = ["snac/encode", "serve/speech"];
 
 /// A file of `bench/record`: its path from the root, and what it says.
 struct Measured {

@@ -30,7 +30,10 @@ fn a_line_has_the_best_peers_the_factor_and_the_command() {
     assert!(text.contains(cells), "{text}");
     assert!(text.contains("| NVIDIA H200 | 6,000 x realtime |"), "{text}");
     assert!(text.contains("`melisma bench snac --device cuda`"), "{text}");
-    assert!(text.contains("\n- 99.99 % of those of 2000 clients:\n  `melisma bench serve --device cuda`\n"), "{text}");
+    assert!(
+        text.contains("\n- 99.99 % of the frames of 2,000 clients:\n  `melisma bench serve --device cuda`\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -203,6 +203,7 @@ def speak(
     format: LineFormat = "codes",
     drop_repeats: bool = False,
     precision: Literal["fp32", "bf16"] | None = None,
+    normalise: bool | None = None,
     workers: Workers = CORES,
     shards: int | None = None,
     retries: int = 2,
@@ -226,6 +227,7 @@ def speak(
         format: What a line of .jsonl holds: "codes", or "orpheus", its ids.
         drop_repeats: Whether lines leave out frames that begin like the frame before.
         precision: As for `melisma.speak.Speaker`; None is that of each worker's settings.
+        normalise: As for `melisma.speak.Speaker`.
         workers: As for `build`.
         shards: As for `build`; a shard is a range of lines, by default 256 at most.
         retries: As for `build`.
@@ -249,7 +251,8 @@ def speak(
     which = as_which(voice, seed)
     options = {
         "voice_model": _absolute(voice_model), "model": _absolute(model or _codec_of(voice_model)), "precision": precision,
-        "memory_limit": memory_limit, "overwrite": overwrite, "manner": as_manner(speed, noise, sampling),
+        "normalise": normalise, "memory_limit": memory_limit, "overwrite": overwrite,
+        "manner": as_manner(speed, noise, sampling),
         "asked": {
             "voice": which[0], "seed": which[1], "sample_format": sample_format, "format": format,
             "drop_repeats": drop_repeats,

@@ -33,6 +33,7 @@ class Speak:
         self.voice_model: str = options["voice_model"]
         self.model: str = options["model"]
         self.precision: Literal["fp32", "bf16"] | None = options["precision"]
+        self.normalise: bool | None = options["normalise"]
         self.memory_limit: int | str | None = options["memory_limit"]
         self.overwrite: bool = options["overwrite"]
         #: What every shard is asked for, and how the texts are spoken.
@@ -55,7 +56,7 @@ class Speak:
             self.folder.empty()
         asked = {
             "texts": self.texts, "voice_model": self.voice_model, "model": self.model, "precision": self.precision,
-            "asked": self.asked, "manner": self.manner, "list": stamp([self.texts]),
+            "normalise": self.normalise, "asked": self.asked, "manner": self.manner, "list": stamp([self.texts]),
         }
         targets = [self.output] if self.suffix else []
 
@@ -97,8 +98,8 @@ class Speak:
 
     def _open(self, threads: int, device: str | None) -> speak.Speaker:
         return speak.Speaker(
-            self.voice_model, model=self.model, precision=self.precision, device=device, threads=threads,
-            memory_limit=self.memory_limit,
+            self.voice_model, model=self.model, precision=self.precision, normalise=self.normalise, device=device,
+            threads=threads, memory_limit=self.memory_limit,
         )
 
     def open(self, threads: int, device: str | None) -> None:

@@ -33,6 +33,15 @@ fn read_by(narrators: &Narrators, fields: Value) -> Result<Request, Value> {
 }
 
 #[test]
+fn the_built_in_voice_also_has_its_own_name() {
+    let narrators = Narrators { builtin: Some(1), ..own() };
+    assert_eq!(narrators.find(Some("builtin:voice")).unwrap(), Narrator::Own(1));
+    assert!(own().find(Some("builtin:voice")).is_err());
+    let ids = |narrators: &Narrators| narrators.models_json().to_string();
+    assert!(ids(&narrators).contains("\"builtin:voice\"") && !ids(&own()).contains("builtin:voice"));
+}
+
+#[test]
 fn the_defaults_are_those_of_openai() {
     let request = read(json!({"instructions": null, "response_format": null, "speed": null})).unwrap();
     assert_eq!((&*request.voice, request.format, request.speed), ("tara", Format::Mp3, 1.0));
@@ -82,8 +91,8 @@ fn what_does_not_exist_is_refused_with_the_list() {
         (json!({"input": ""}), 400, "input", "no text"),
         (json!({"input": "<|eot_id|> "}), 400, "input", "no text"),
         (json!({"input": 7}), 400, "input", "missing"),
-        (json!({"voice": null}), 400, "voice", "missing"),
-        (json!({"model": null}), 400, "model", "missing"),
+        (json!({"voice": 7}), 400, "voice", "not a text"),
+        (json!({"model": 7}), 400, "model", "not a text"),
         (json!({"instructions": 7}), 400, "instructions", "not a text"),
     ] {
         let error = read(fields.clone()).unwrap_err();

@@ -1,7 +1,7 @@
 //! Abbreviations with a full stop, and titles without one.
 
 use super::date::month;
-use super::peek::{is_capital, is_digit, letter, next_word, skip_space, word};
+use super::peek::{after_dash, is_capital, is_digit, letter, next_word, skip_space, starts_with, word};
 
 /// What may follow an abbreviation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,11 +16,13 @@ enum Kind {
     Name,
     /// A number, else it is a word of its own.
     Number,
+    /// A word without a capital, else it is a word of its own.
+    Lower,
     /// A date, else it is a word of its own.
     Day,
 }
 
-use Kind::{Day, Inner, Last, Name, Number, Title};
+use Kind::{Day, Inner, Last, Lower, Name, Number, Title};
 
 const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
     ("mr", "Mister", Title),
@@ -61,7 +63,8 @@ const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
     ("avg", "average", Inner),
     ("resp", "respectively", Inner),
     ("tel", "telephone", Inner),
-    ("est", "established", Inner),
+    ("est", "established", Number),
+    ("est", "estimated", Last),
     ("eg", "for example", Inner),
     ("ie", "that is", Inner),
     ("etc", "et cetera", Last),
@@ -107,6 +110,9 @@ const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
     ("op", "opus", Number),
     ("ver", "version", Number),
     ("para", "paragraph", Number),
+    ("max", "maximum", Lower),
+    ("min", "minimum", Lower),
+    ("temp", "temperature", Lower),
     ("mon", "Monday", Day),
     ("tue", "Tuesday", Day),
     ("tues", "Tuesday", Day),
@@ -121,7 +127,7 @@ const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
 /// Days whose abbreviation is also a word or a name.
 const WORDS: &[&str] = &["mon", "wed", "sat", "sun"];
 /// Words that often begin a sentence and are no part of a name.
-const STARTERS: &[&str] = &[
+pub(super) const STARTERS: &[&str] = &[
     "He",
     "She",
     "It",
@@ -179,9 +185,48 @@ const STARTERS: &[&str] = &[
 ];
 /// Words with a capital that are no name of a street.
 const NO_STREET: &[&str] = &[
-    "In", "At", "The", "To", "From", "Near", "And", "Of", "On", "For", "By", "Mount", "Lake", "Fort", "Port", "Visit",
-    "Saint", "Our", "My", "When", "But", "Or", "With", "I", "Is", "Was", "Old", "East", "West",
+    "In",
+    "At",
+    "The",
+    "To",
+    "From",
+    "Near",
+    "And",
+    "Of",
+    "On",
+    "For",
+    "By",
+    "Mount",
+    "Lake",
+    "Fort",
+    "Port",
+    "Visit",
+    "Saint",
+    "Our",
+    "My",
+    "When",
+    "But",
+    "Or",
+    "With",
+    "I",
+    "Is",
+    "Was",
+    "Old",
+    "East",
+    "West",
+    "Doctor",
+    "Mister",
+    "Missus",
+    "Miz",
+    "Professor",
+    "Father",
+    "Captain",
 ];
+
+/// Abbreviations of streets that need no full stop after a name.
+const BARE_STREETS: &[&str] = &["Ave", "Blvd", "Rd", "Ln"];
+/// Letters of the longest day.
+const MAX_DAY: usize = 9;
 
 /// Words for an abbreviation.
 pub(super) struct Expansion {
@@ -211,28 +256,35 @@ pub(super) fn read(word: &str, chars: &[char], end: usize, before: &str) -> Opti
     let lower = word.to_ascii_lowercase();
     let after = end + usize::from(has_stop);
     let is_named = is_capital(word) && next_word(chars, after).is_some_and(|next| is_capital(&next));
+    let street = Street { start: end.saturating_sub(word.len()), after, has_stop, before };
     if ["st", "dr"].contains(&&*lower) {
-        return (is_capital(word) && (has_stop || is_named)).then(|| place(&lower, chars, after, before));
+        return street.place(&lower, chars).filter(|_| is_capital(word) && (has_stop || is_named || lower == "st"));
     }
-    let &(_, words, kind) = ABBREVIATIONS.iter().find(|(name, ..)| *name == lower)?;
-    let fits = match kind {
+    let fits = |kind: Kind| match kind {
         Title => {
             is_named && word != "FT" && (has_stop || ["mr", "mrs", "ms", "prof"].contains(&&*lower))
                 || (has_stop && ["mr", "mrs"].contains(&&*lower))
         }
         Inner => has_stop || lower == "vs",
         Last => has_stop,
-        Name => has_stop && is_capital(word),
+        Lower => {
+            has_stop && next_word(chars, after).is_some_and(|next| next.starts_with(|c: char| c.is_ascii_lowercase()))
+        }
+        Name => is_capital(word) && (has_stop || (BARE_STREETS.contains(&word) && street.has_name(chars))),
         Number => has_stop && is_numbered(chars, skip_space(chars, after)),
-        Day => has_stop && is_capital(word) && (!WORDS.contains(&&*lower) || is_date(chars, after)),
+        Day => {
+            is_capital(word) && (has_stop && (!WORDS.contains(&&*lower) || is_date(chars, after)))
+                || in_week(chars, street.start, after)
+        }
     };
+    let &(_, words, kind) = ABBREVIATIONS.iter().filter(|(name, ..)| *name == lower).find(|(.., kind)| fits(*kind))?;
     let is_last = has_stop
         && match kind {
             Last => ends_before_capital(chars, after),
             Name => ends_before_starter(chars, after),
             _ => false,
         };
-    fits.then_some(Expansion { words, end: after, is_last })
+    Some(Expansion { words, end: after, is_last })
 }
 
 fn is_numbered(chars: &[char], at: usize) -> bool {
@@ -247,20 +299,69 @@ fn is_date(chars: &[char], at: usize) -> bool {
             .is_some_and(|next| month(&next).is_some() || next.starts_with(|letter: char| letter.is_ascii_digit()))
 }
 
-/// Reads "St." and "Dr.", which belong to a name in front of them or after them.
-fn place(lower: &str, chars: &[char], after: usize, before: &str) -> Expansion {
-    let next = next_word(chars, after);
-    let is_next = next.as_deref().is_some_and(|next| is_capital(next) && !STARTERS.contains(&next));
-    let is_street = is_capital(before) && !NO_STREET.contains(&before) && (!is_next || lower == "st");
-    let words = match (lower, is_street) {
-        ("st", true) => "Street",
-        ("st", false) => "Saint",
-        (_, true) => "Drive",
-        _ => "Doctor",
+/// Returns whether a word is a day of the week or its abbreviation.
+pub(super) fn is_day(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is_short = |(short, _, kind): &(&str, &str, Kind)| *kind == Day && *short == lower;
+    is_capital(name) && (name.ends_with("day") || ABBREVIATIONS.iter().any(is_short))
+}
+
+/// Returns whether a day from `start` to `end` begins or ends a range of days.
+fn in_week(chars: &[char], start: usize, end: usize) -> bool {
+    let behind = |n: usize| start.checked_sub(n).map_or(' ', |at| chars[at]);
+    let last = match [behind(1), behind(2), behind(3)] {
+        ['-', '.', _] => start - 2,
+        ['-', ..] => start - 1,
+        [' ', '-', ' '] => start - 3,
+        _ => start,
     };
-    Expansion {
-        words,
-        end: after,
-        is_last: is_street && letter(chars, after.wrapping_sub(1)) == '.' && ends_before_starter(chars, after),
+    let letters = chars[..last].iter().rev().take(MAX_DAY).take_while(|letter| letter.is_ascii_alphabetic()).count();
+    let is_end = last < start && is_day(&word(&chars[..last], last - letters));
+    is_end || after_dash(chars, end).is_some_and(|next| is_day(&word(chars, next)))
+}
+
+/// What stands around an abbreviation that may be one of a street.
+struct Street<'a> {
+    start: usize,
+    after: usize,
+    has_stop: bool,
+    before: &'a str,
+}
+
+impl Street<'_> {
+    /// Returns whether an ordinal in digits stands in front: `5th St`.
+    fn is_numbered(&self, chars: &[char]) -> bool {
+        let Some(at) = self.start.checked_sub(4) else { return false };
+        is_digit(chars, at)
+            && chars[at + 3] == ' '
+            && ["st", "nd", "rd", "th"].iter().any(|end| starts_with(chars, at + 1, end))
+    }
+
+    /// Returns whether the name of a street stands in front.
+    fn has_name(&self, chars: &[char]) -> bool {
+        let is_name = is_capital(self.before) && !NO_STREET.contains(&self.before) && !STARTERS.contains(&self.before);
+        let is_prayer = next_word(chars, self.after).is_some_and(|next| next == "Maria");
+        (is_name && !is_prayer) || self.is_numbered(chars)
+    }
+
+    /// Reads "St." and "Dr.", which belong to a name in front of them or after them.
+    fn place(&self, lower: &str, chars: &[char]) -> Option<Expansion> {
+        let next = next_word(chars, self.after);
+        let is_next = letter(chars, self.after) != ','
+            && next.as_deref().is_some_and(|next| is_capital(next) && !STARTERS.contains(&next));
+        let is_bound = !is_next || self.is_numbered(chars) || (lower == "st" && self.has_stop);
+        let is_street = self.has_name(chars) && is_bound;
+        let words = match (lower, is_street) {
+            ("st", true) => "Street",
+            ("st", false) => "Saint",
+            (_, true) => "Drive",
+            _ => "Doctor",
+        };
+        let is_last = is_street && self.has_stop && ends_before_starter(chars, self.after);
+        (is_street || self.has_stop || next.as_deref().is_some_and(is_capital)).then_some(Expansion {
+            words,
+            end: self.after,
+            is_last,
+        })
     }
 }

@@ -2,7 +2,10 @@
 
 use super::Found;
 use super::currency::{self, Count, Currency};
-use super::date::bare_year;
+use super::dash::leads_to_equals;
+use super::date::{bare_year, is_plural};
+use super::description::is_described;
+use super::foot::feet;
 use super::number::{Number, digits, n_digits, small, year};
 use super::peek::{is_boundary, is_digit, letter, next_word, skip_space, starts_with, word};
 use super::{clock, number, unit};
@@ -31,11 +34,11 @@ const DESCRIBED: &[&str] = &[
 ];
 
 /// One number or several, and what they count.
-struct Amount {
-    numbers: Vec<Number>,
+pub(super) struct Amount {
+    pub(super) numbers: Vec<Number>,
     /// What stands between them.
     between: &'static str,
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// Reads the number at `at`, with its currency in front; `before` is the word before it.
@@ -47,7 +50,7 @@ pub(super) fn read(chars: &[char], at: usize, before: &str) -> Found {
     let is_minus = currency.is_some() && letter(chars, start) == '-';
     let amount = numbers(chars, start + usize::from(is_minus), currency)?;
     let (words, end) = match currency {
-        Some(currency) => money(chars, &amount, currency),
+        Some(currency) => money(chars, &amount, (currency, before)),
         None => counted(chars, &amount, before),
     };
     Some((if is_minus { format!("minus {words}") } else { words }, end))
@@ -77,7 +80,7 @@ fn numbers(chars: &[char], at: usize, currency: Option<Currency>) -> Option<Amou
         // "1-2-3" is no range, "5 - 3 = 2" a difference, "3-2x" no dimension.
         let follows = at > 1 && chars[at - 1] == '-' && chars[at - 2].is_ascii_digit();
         let is_chain = between == " to " && (follows || (letter(chars, end) == '-' && is_digit(chars, end + 1)));
-        let is_equation = is_spaced && letter(chars, skip_space(chars, end)) == '=';
+        let is_equation = is_spaced && leads_to_equals(chars, next);
         if is_chain || (is_equation && between == " to ") {
             break;
         }
@@ -93,11 +96,11 @@ impl Amount {
         &self.numbers[self.numbers.len() - 1]
     }
 
-    fn count(&self) -> Count {
+    pub(super) fn count(&self) -> Count {
         if self.numbers.len() == 1 && self.last().is_one() { Count::One } else { Count::Many }
     }
 
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         self.numbers.iter().map(Number::words).collect::<Vec<_>>().join(self.between)
     }
 }
@@ -115,10 +118,11 @@ fn scale_word(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
     Some((name, place + name.len()))
 }
 
-fn money(chars: &[char], amount: &Amount, currency: Currency) -> (String, usize) {
+fn money(chars: &[char], amount: &Amount, (currency, before): (Currency, &str)) -> (String, usize) {
     let scale = scale(chars, amount.end, MONEY_SCALES).or_else(|| scale_word(chars, amount.end));
     let mut end = scale.map_or(amount.end, |(_, end)| end);
-    let is_described = DESCRIBED.contains(&&*word(chars, skip_space(chars, end)));
+    let after = word(chars, skip_space(chars, end));
+    let is_described = DESCRIBED.contains(&&*after) || is_described(before, &after);
     let count = if is_described { Count::One } else { amount.count() };
     let mut words = match (&amount.numbers[..], scale) {
         ([number], None) => price(number, currency, count),
@@ -136,7 +140,7 @@ fn money(chars: &[char], amount: &Amount, currency: Currency) -> (String, usize)
 }
 
 /// Returns the place after the full stop of an abbreviation within a sentence.
-fn after_stop(chars: &[char], at: usize) -> usize {
+pub(super) fn after_stop(chars: &[char], at: usize) -> usize {
     let is_stop = letter(chars, at) == '.' && letter(chars, at + 1) == ' ';
     let next = next_word(chars, at + 1).filter(|_| is_stop);
     at + usize::from(next.is_some_and(|next| next.starts_with(|letter: char| letter.is_ascii_lowercase())))
@@ -151,13 +155,14 @@ fn price(number: &Number, currency: Currency, count: Count) -> String {
     };
     let bare = Number { fraction: None, ..number.clone() };
     let n_cents: u32 = cents.parse().unwrap_or(0);
-    let cent = format!("{} {}", small(n_cents), currency.cent[usize::from(n_cents != 1)]);
+    // Of an amount with cents, one alone describes: "a three dollar and fifty cent coffee".
+    let cent = format!("{} {}", small(n_cents), currency.cent[usize::from(n_cents != 1 && count == Count::Many)]);
     let has_whole = !bare.whole.bytes().all(|digit| digit == b'0');
     match (has_whole, n_cents) {
         (_, 0) => format!("{} {}", bare.words(), currency.of(if bare.is_one() { Count::One } else { count })),
         (false, _) => cent,
         _ => {
-            let count = if bare.is_one() { Count::One } else { Count::Many };
+            let count = if bare.is_one() { Count::One } else { count };
             format!("{} {} and {cent}", bare.words(), currency.of(count))
         }
     }
@@ -203,7 +208,9 @@ fn counted(chars: &[char], amount: &Amount, before: &str) -> (String, usize) {
         return (format!("{words} {scale}"), end);
     }
     if let Some((unit, mut end)) = unit::read(chars, end) {
-        let name = if amount.count() == Count::One { unit.one } else { unit.many };
+        let after = word(chars, skip_space(chars, after_stop(chars, end)));
+        let is_one = amount.count() == Count::One || is_described(before, &after);
+        let name = if is_one { unit.one } else { unit.many };
         words = format!("{words} {name}");
         if let Some((rate, later)) = rate(chars, end) {
             words.push_str(&rate);
@@ -231,11 +238,13 @@ fn plain(chars: &[char], amount: &Amount, before: &str) -> Option<String> {
     let after = word(chars, skip_space(chars, amount.end));
     match &amount.numbers[..] {
         [number] if letter(chars, amount.end) == 'p' && is_boundary(chars, amount.end + 1) => lines(number),
-        [number] if CALLED.contains(&&*before.to_ascii_lowercase()) && number.whole.len() == 3 => {
+        [number]
+            if CALLED.contains(&&*before.to_ascii_lowercase()) && number.whole.len() == 3 && !is_plural(&after) =>
+        {
             Some(digits(&number.whole))
         }
         [number] => bare_year(number, before, &after),
-        [first, last] if first == last && first.whole.len() < 3 => Some(format!("{0}-{0}", first.words())),
+        [first, last] if first == last && first.whole.len() == 2 => Some(format!("{0}-{0}", first.words())),
         [first, last] if amount.between == " to " => {
             let from = bare_year(first, "in", "")?;
             let till = match last.whole.len() {
@@ -258,39 +267,4 @@ fn power(chars: &[char], at: usize) -> Option<(String, usize)> {
     let exponent = number::cardinal(&chars[place..end].iter().collect::<String>());
     let minus = if letter(chars, at + 1) == '-' { "minus " } else { "" };
     Some((format!(" times ten to the power of {minus}{exponent}"), end))
-}
-
-/// Nouns before which a mark is one of feet or inches rather than a quotation mark.
-const MEASURED: &[&str] = &["tall", "wide", "long", "high", "deep", "thick", "by", "x"];
-const SIZED: &[&str] = &["screen", "display", "monitor", "pizza", "pipe", "record", "disk", "wheel"];
-
-/// Reads `5'10"`, and `6'` or `10"` where the next word says that it is a length.
-fn feet(chars: &[char], amount: &Amount) -> Option<(String, usize)> {
-    let name = |many: &str, one: &str| if amount.count() == Count::One { one.to_owned() } else { many.to_owned() };
-    let mark = letter(chars, amount.end);
-    if mark == '\'' && is_digit(chars, amount.end + 1) {
-        let place = amount.end + 1;
-        let len = n_digits(chars, place);
-        let end = place + len;
-        (len <= 2 && is_boundary(chars, end)).then_some(())?;
-        let inches: String = chars[place..end].iter().collect();
-        let end = end + usize::from(letter(chars, end) == '"');
-        let inch = if inches == "1" { "inch" } else { "inches" };
-        let inches =
-            if inches.len() == 2 && inches.starts_with('0') { digits(&inches) } else { number::cardinal(&inches) };
-        return Some((format!("{} {} {inches} {inch}", amount.words(), name("feet", "foot")), end));
-    }
-    let names = match mark {
-        '\'' => ("feet", "foot"),
-        '"' => ("inches", "inch"),
-        _ => return None,
-    };
-    let noun = word(chars, skip_space(chars, amount.end + 1));
-    let is_length = letter(chars, amount.end + 1) == ' ';
-    let name = match (MEASURED.contains(&&*noun), SIZED.contains(&&*noun)) {
-        (true, _) => name(names.0, names.1),
-        (_, true) => names.1.to_owned(),
-        _ => return None,
-    };
-    is_length.then(|| (format!("{} {name}", amount.words()), amount.end + 1))
 }

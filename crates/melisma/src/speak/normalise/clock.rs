@@ -15,11 +15,20 @@ pub(super) fn half(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
     Some((words, place + 2))
 }
 
+/// Returns whether a half of the day follows a number that ends at `at`.
+pub(super) fn is_halved(chars: &[char], at: usize) -> bool {
+    let place = skip_space(chars, at);
+    half(chars, at).is_some() || DOTTED.iter().any(|dotted| starts_with(chars, place, dotted))
+}
+
 /// Reads `10:05`, with seconds and half of the day if they follow.
 pub(super) fn read(chars: &[char], at: usize) -> Found {
     let n_hour = n_digits(chars, at);
     let minute_at = at + n_hour + 1;
-    if !(1..=2).contains(&n_hour) || letter(chars, at + n_hour) != ':' || n_digits(chars, minute_at) != 2 {
+    // "10.30am"
+    let is_dotted = letter(chars, at + n_hour) == '.' && is_halved(chars, minute_at + 2);
+    let is_marked = letter(chars, at + n_hour) == ':' || is_dotted;
+    if !(1..=2).contains(&n_hour) || !is_marked || n_digits(chars, minute_at) != 2 {
         return None;
     }
     let value = |at: usize, len: usize| chars[at..at + len].iter().collect::<String>().parse().unwrap_or(99);
@@ -38,8 +47,7 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
     if is_more || (!is_boundary(chars, end) && half.is_none() && letter(chars, end) != 'Z') {
         return None;
     }
-    let place = skip_space(chars, end);
-    let is_halved = half.is_some() || DOTTED.iter().any(|dotted| starts_with(chars, place, dotted));
+    let is_halved = is_halved(chars, end);
     let mut words = small(hour);
     match minute {
         0 if is_halved || second.is_some() => {}

@@ -3,7 +3,7 @@
 use super::Found;
 use super::clock;
 use super::number::{Number, n_digits, ordinal, year};
-use super::peek::{is_boundary, is_capital, is_digit, letter, next_word, skip_space, word};
+use super::peek::{after_dash, is_boundary, is_capital, is_digit, letter, next_word, skip_space, word};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -81,8 +81,11 @@ pub(super) fn numeric(chars: &[char], at: usize) -> Found {
     }
 }
 
-/// Reads `3/4` where a date is expected.
-pub(super) fn short(chars: &[char], at: usize) -> Found {
+/// Words before a date that may also stand before an amount.
+const BOUNDS: &[&str] = &["by", "until", "till", "before", "after", "since", "from", "through"];
+
+/// Reads `3/4` where the word before it says that it is a date.
+pub(super) fn short(chars: &[char], at: usize, before: &str) -> Found {
     let first = n_digits(chars, at);
     let second = n_digits(chars, at + first + 1);
     let end = at + first + 1 + second;
@@ -90,7 +93,12 @@ pub(super) fn short(chars: &[char], at: usize) -> Found {
     if !is_date || !is_boundary(chars, end) || letter(chars, end) == '/' {
         return None;
     }
-    Some((said(month_at(value(chars, at, first))?, value(chars, at + first + 1, second), None)?, end))
+    let (month, day) = (value(chars, at, first), value(chars, at + first + 1, second));
+    let before = before.to_ascii_lowercase();
+    // "on 3/4", but "by 3/4" is a fraction.
+    let is_fraction = month <= day && (day <= 12 || [16, 20, 25].contains(&day));
+    let is_expected = before == "on" || (BOUNDS.contains(&&*before) && !is_fraction);
+    is_expected.then(|| said(month_at(month)?, day, None).map(|words| (words, end)))?
 }
 
 /// Reads the year after a day and a month, with or without a comma.
@@ -122,9 +130,10 @@ pub(super) fn after_month(chars: &[char], at: usize, month: &str) -> Found {
     let place = skip_space(chars, at + dot);
     let (day, mut end) = day_at(chars, place).filter(|_| place > at)?;
     let mut words = said(month, day, None)?;
-    if letter(chars, end) == '-'
-        && let Some((last, later)) = day_at(chars, end + 1)
+    if let Some(next) = after_dash(chars, end)
+        && let Some((last, later)) = day_at(chars, next)
         && last > day
+        && !clock::is_halved(chars, later)
     {
         words = format!("{words} to {}", ordinal(&last.to_string()));
         end = later;
@@ -199,35 +208,24 @@ const AMOUNT: &[&str] =
     &["about", "over", "than", "nearly", "approximately", "least", "most", "under", "almost", "number"];
 /// Plural nouns without an s, and words with an s that are none.
 const PEOPLE: &[&str] = &["people", "men", "women", "children", "feet", "sheep"];
-const SINGULAR: &[&str] = &[
-    "was",
-    "is",
-    "has",
-    "does",
-    "as",
-    "this",
-    "its",
-    "his",
-    "us",
-    "always",
-    "perhaps",
-    "thus",
-    "across",
-    "census",
-    "olympics",
-    "elections",
-];
+const SINGULAR: &[&str] = &["does", "always", "perhaps", "olympics", "elections"];
+
+/// Returns whether a word is a plural, of which a number may say how many there are.
+pub(super) fn is_plural(word: &str) -> bool {
+    let has_s = word.len() > 3 && word.ends_with('s') && !["us", "is", "ss"].iter().any(|end| word.ends_with(end));
+    PEOPLE.contains(&word) || (has_s && !is_capital(word) && !SINGULAR.contains(&word))
+}
 
 /// Returns a number of four digits as a year, if it is one.
 pub(super) fn bare_year(number: &Number, before: &str, after: &str) -> Option<String> {
     let value = number.value().filter(|_| number.whole.len() == 4 && !number.is_grouped)?;
     let before = before.to_lowercase();
     let is_expected = YEAR.contains(&&*before) || MONTHS.iter().any(|month| month.eq_ignore_ascii_case(&before));
-    let counts = PEOPLE.contains(&after)
-        || (after.len() > 3 && after.ends_with('s') && !is_capital(after) && !SINGULAR.contains(&after));
+    // "In 2023 sales fell", "the 2016 games", but "in 2000 cases".
+    let is_dated = value % 50 != 0 && (is_expected || (before == "the" && value >= 1800)) && !PEOPLE.contains(&after);
     let is_year = match value {
         1000..1100 => is_expected,
-        1100..2100 => !counts && !AMOUNT.contains(&&*before),
+        1100..2100 => is_dated || !(is_plural(after) || AMOUNT.contains(&&*before)),
         _ => false,
     };
     is_year.then(|| year(value))

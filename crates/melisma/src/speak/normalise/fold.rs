@@ -24,6 +24,9 @@ const ENTITIES: &[(&str, &str)] = &[
 
 const RAISED: [char; 11] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹', '⁻'];
 
+/// Signs that belong to the word in front, without a reading.
+const UNSAID: [char; 6] = ['©', '®', '™', '℠', '†', '‡'];
+
 pub(super) fn fold(text: &str) -> Folded {
     let mut folded = Folded { chars: Vec::with_capacity(text.len()), left_out: Passages::default() };
     for line in text.split(['\n', '\u{2028}', '\u{2029}']) {
@@ -138,6 +141,10 @@ impl Folded {
             }
             return letter.len_utf8();
         }
+        if UNSAID.contains(&letter) {
+            self.left_out.add([letter].into_iter());
+            return letter.len_utf8();
+        }
         if let 0xff01..=0xff5e = code {
             self.chars.extend(char::from_u32(code - 0xfee0));
             return letter.len_utf8();
@@ -163,7 +170,7 @@ impl Folded {
 /// Returns whether a character is never seen: joiners, variants, marks over letters.
 fn is_silent(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '©' | '®' | '™' | '\u{80}'..='\u{9f}')
+        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{80}'..='\u{9f}')
 }
 
 /// Returns what a typographic sign is in plain characters.
@@ -224,7 +231,6 @@ fn sign(letter: char) -> Option<&'static str> {
         '°' | '˚' => "°",
         '‰' => " per thousand ",
         '§' => " section ",
-        '†' | '‡' => "",
         _ => return None,
     })
 }

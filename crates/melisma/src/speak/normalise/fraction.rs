@@ -1,8 +1,10 @@
 //! Fractions such as `3/4` and `1 1/2`.
 
 use super::Found;
+use super::amount::after_stop;
 use super::number::{n_digits, ordinal, small, year};
 use super::peek::{is_boundary, letter, skip_space, word};
+use super::unit::{self, Unit};
 
 /// What a part is measured in: `half a cup`.
 const MEASURES: &[&str] = &[
@@ -24,7 +26,6 @@ const MEASURES: &[&str] = &[
     "year",
     "minute",
     "second",
-    "mile",
     "acre",
     "pizza",
     "lemon",
@@ -32,6 +33,9 @@ const MEASURES: &[&str] = &[
     "onion",
 ];
 const FIXED: &[(u32, u32, &str)] = &[(24, 7, "twenty-four seven"), (9, 11, "nine eleven"), (50, 50, "fifty-fifty")];
+
+/// What is said to be twenty-twenty.
+const SEEN: &[&str] = &["vision", "hindsight", "eyesight"];
 
 /// Reads a fraction, with whole parts in front if it has some.
 pub(super) fn read(chars: &[char], at: usize) -> Found {
@@ -41,11 +45,15 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
             return Some(((*words).to_owned(), end));
         }
         let after = word(chars, skip_space(chars, end));
-        let article = match MEASURES.contains(&&*after) {
-            true if after.starts_with(['a', 'e', 'i', 'o']) || after == "hour" => " an",
-            true => " a",
-            false => "",
-        };
+        if (over, under) == (20, 20) && SEEN.contains(&&*after) {
+            return Some(("twenty-twenty".to_owned(), end));
+        }
+        if over < under
+            && let Some((words, end)) = measured(chars, (over, under), end)
+        {
+            return Some((words, end));
+        }
+        let article = if MEASURES.contains(&&*after) { article(&after) } else { "" };
         return Some(match (over, under, article) {
             (1000..2100, ..) if under == over % 100 + 1 => (format!("{} to {}", year(over), small(under)), end),
             (1, 2, "") => ("one half".to_owned(), end),
@@ -57,7 +65,8 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
         });
     }
     let len = n_digits(chars, at);
-    let place = skip_space(chars, at + len);
+    let is_dashed = letter(chars, at + len) == '-' && len < 3;
+    let place = if is_dashed { at + len + 1 } else { skip_space(chars, at + len) };
     let (over, under, end) = part(chars, place).filter(|_| (1..=6).contains(&len) && place > at + len)?;
     if over >= under {
         return None;
@@ -68,7 +77,34 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
         (1, 4) => "a quarter".to_owned(),
         _ => words(over, under),
     };
-    Some((format!("{whole} and {rest}"), end))
+    let words = format!("{whole} and {rest}");
+    Some(match unit(chars, end) {
+        Some((unit, end)) => (format!("{words} {}", unit.many), end),
+        None => (words, end),
+    })
+}
+
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o']) || noun == "hour" { " an" } else { " a" }
+}
+
+/// Reads the unit of a fraction, if it has letters.
+fn unit(chars: &[char], at: usize) -> Option<(&'static Unit, usize)> {
+    let (unit, end) = unit::read(chars, at).filter(|_| letter(chars, skip_space(chars, at)).is_ascii_alphabetic())?;
+    Some((unit, after_stop(chars, end)))
+}
+
+/// Reads a part of a unit: `1/2 lb.` and `3/8" drill`, unless the mark ends a quotation.
+fn measured(chars: &[char], (over, under): (u32, u32), end: usize) -> Found {
+    if letter(chars, end) == '"' && letter(chars, end + 1) == ' ' && letter(chars, end + 2).is_ascii_lowercase() {
+        return Some((format!("{} inch", words(over, under)), end + 1));
+    }
+    let (unit, end) = unit(chars, end)?;
+    let article = article(unit.one);
+    Some(match (over, under) {
+        (1, 2) => (format!("half{article} {}", unit.one), end),
+        _ => (format!("{} of{article} {}", words(over, under), unit.one), end),
+    })
 }
 
 /// Reads `3/4` alone.

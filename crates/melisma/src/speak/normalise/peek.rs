@@ -1,7 +1,7 @@
 //! What stands at a place of a folded text.
 
 /// Characters of a word that rules look at.
-const MAX_WORD: usize = 24;
+pub(super) const MAX_WORD: usize = 24;
 
 pub(super) fn letter(chars: &[char], at: usize) -> char {
     chars.get(at).copied().unwrap_or(' ')
@@ -46,6 +46,24 @@ pub(super) fn next_word(chars: &[char], at: usize) -> Option<String> {
         }
     }
     (at + MAX_WORD < chars.len()).then(String::new)
+}
+
+/// Returns the word or sign after a space or the end of a line, and `None` where the text or a paragraph ends.
+pub(super) fn following(chars: &[char], at: usize) -> Option<String> {
+    let spaces = chars.get(at..).unwrap_or_default().iter().take(3).take_while(|letter| letter.is_ascii_whitespace());
+    let (n, n_lines) = spaces.fold((0, 0), |(n, n_lines), space| (n + 1, n_lines + usize::from(*space == '\n')));
+    let sign = chars.get(at + n).filter(|_| n_lines < 2)?;
+    let name = word(chars, at + n);
+    Some(if name.is_empty() { sign.to_string() } else { name })
+}
+
+/// Returns the place after a dash at `at` that has a space on both sides, or on none.
+pub(super) fn after_dash(chars: &[char], at: usize) -> Option<usize> {
+    match [letter(chars, at), letter(chars, at + 1), letter(chars, at + 2)] {
+        [' ', '-', ' '] => Some(at + 3),
+        ['-', next, _] if !['-', ' '].contains(&next) => Some(at + 1),
+        _ => None,
+    }
 }
 
 pub(super) fn is_capital(word: &str) -> bool {

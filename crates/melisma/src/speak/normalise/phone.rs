@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::number::{cardinal, digits, n_digits};
-use super::peek::{is_boundary, is_digit, letter};
+use super::peek::{is_boundary, is_digit, letter, starts_with};
 
 const MAX_GROUPS: usize = 8;
 const MAX_DIGITS: usize = 20;
@@ -64,8 +64,33 @@ fn is_phone(groups: &[String], marks: &str, &Signs { has_plus, has_paren }: &Sig
     let is_even = is_dashed || marks.bytes().all(|mark| mark == b' ') || marks.bytes().all(|mark| mark == b'.');
     let is_known = is_even && PATTERNS.contains(&&*sizes);
     let is_local = is_dashed && (sizes == [3, 4] || (groups.len() >= 4 && n_all >= 8));
-    let is_british = groups.len() > 1 && !marks.contains('.') && groups[0].starts_with('0') && n_all >= 9;
+    let is_british = groups.len() > 1 && is_even && !marks.contains('.') && groups[0].starts_with('0') && n_all >= 9;
     is_known || is_local || is_british
+}
+
+/// The states of the United States, before whose ZIP codes they stand.
+const STATES: &str = "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY \
+                      NC ND OH OK OR PA RI SC SD TN TX UT VT VA WA WV WI WY DC";
+
+/// Reads a ZIP code after the state `before`.
+pub(super) fn zip(chars: &[char], at: usize, before: &str) -> Found {
+    let is_state = before.len() == 2 && STATES.split(' ').any(|state| state == before);
+    let has_more = letter(chars, at + 5) == '-' && n_digits(chars, at + 6) == 4;
+    let end = if has_more { at + 10 } else { at + 5 };
+    let is_code = is_state && n_digits(chars, at) == 5 && is_boundary(chars, end) && !is_digit(chars, end + 1);
+    let part = |from: usize, till: usize| digits(&chars[from..till].iter().collect::<String>());
+    is_code.then(|| match has_more {
+        true => (format!("{}, {}", part(at, at + 5), part(at + 6, end)), end),
+        false => (part(at, end), end),
+    })
+}
+
+/// Reads the digits of `1-800-FLOWERS`.
+pub(super) fn toll_free(chars: &[char], at: usize) -> Found {
+    let is_free = starts_with(chars, at, "1-8") && n_digits(chars, at + 2) == 3 && letter(chars, at + 5) == '-';
+    let code: String = chars.get(at + 2..at + 5)?.iter().collect();
+    let words = if code == "800" { cardinal(&code) } else { digits(&code) };
+    (is_free && letter(chars, at + 6).is_ascii_uppercase()).then(|| (format!("one {words}"), at + 6))
 }
 
 /// Reads `3.0.1` and `192.168.0.1`: three numbers or more with dots between them.

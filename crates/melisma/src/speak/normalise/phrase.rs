@@ -62,9 +62,17 @@ impl Phrase {
         self.is_joined = true;
     }
 
-    /// Adds a letter to the last word.
-    pub(super) fn append(&mut self, letter: char) {
-        self.text.push(letter);
+    /// Adds letters to the last word.
+    pub(super) fn append(&mut self, letters: &str) {
+        self.text.push_str(letters);
+    }
+
+    /// Makes the last word one that owns something, and returns whether there is one. After an `s` nothing is said.
+    pub(super) fn own(&mut self) -> bool {
+        if !self.text.is_empty() && !self.text.ends_with('s') {
+            self.append("'s");
+        }
+        !self.text.is_empty()
     }
 
     /// Returns the last word, without its mark.
@@ -77,8 +85,17 @@ impl Phrase {
         if self.is_paused() { "" } else { self.last_word() }
     }
 
+    /// Returns the word before the last one; nothing if the last one begins a sentence.
+    pub(super) fn earlier_word(&self) -> &str {
+        let before = self.text[..self.last].trim_end();
+        if before.ends_with(['.', '!', '?', ';', ':']) {
+            return "";
+        }
+        &before[before.rfind(' ').map_or(0, |at| at + 1)..]
+    }
+
     /// Returns whether a mark follows the last word.
-    fn is_paused(&self) -> bool {
+    pub(super) fn is_paused(&self) -> bool {
         self.text.ends_with(['.', '!', '?', ',', ';', ':'])
     }
 

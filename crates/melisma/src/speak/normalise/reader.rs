@@ -7,7 +7,7 @@ use super::number::{self, Number, n_digits};
 use super::passage::Passages;
 use super::peek::{is_boundary, is_digit, letter, skip_space, starts_with, word};
 use super::phrase::Phrase;
-use super::{address, amount, clock, fraction, phone};
+use super::{address, amount, clock, fraction, phone, plural};
 
 /// The words of a text.
 pub(super) struct Reading {
@@ -28,6 +28,8 @@ pub(super) struct Reader<'a> {
     pub(super) link: Option<(usize, usize)>,
     /// The last word as it was written.
     pub(super) written: String,
+    /// Where the last number, time or date ended.
+    pub(super) counted: Option<usize>,
 }
 
 /// Letters and digits that change this often are a code.
@@ -44,6 +46,7 @@ impl<'a> Reader<'a> {
             left_out: Passages::default(),
             link: None,
             written: String::new(),
+            counted: None,
         }
     }
 
@@ -166,17 +169,20 @@ impl<'a> Reader<'a> {
         if self.behind().is_ascii_alphabetic() {
             return self.number_in_word();
         }
-        let is_on = before.eq_ignore_ascii_case("on");
-        let rules: [&dyn Fn() -> Found; 9] = [
+        let state = &*self.written;
+        let rules: [&dyn Fn() -> Found; 12] = [
+            &|| phone::zip(chars, at, state),
             &|| phone::read(chars, at),
+            &|| phone::toll_free(chars, at),
             &|| date::numeric(chars, at),
             &|| phone::version(chars, at),
             &|| clock::read(chars, at),
-            &|| is_on.then(|| date::short(chars, at)).flatten(),
+            &|| date::short(chars, at, &before),
             &|| fraction::read(chars, at),
             &|| date::before_month(chars, at, &before),
             &|| ordinal(chars, at),
             &|| decade(chars, at, &before),
+            &|| plural::read(chars, at, &before),
         ];
         let found = match is_digit(chars, at) {
             true => rules.iter().find_map(|rule| rule()),
@@ -192,18 +198,16 @@ impl<'a> Reader<'a> {
             return;
         };
         self.take(&words, end);
-        // "10%-15%", "$5k-$10k"; of bare numbers the amount has read both.
-        let is_more = !is_digit(chars, end - 1) && letter(chars, end) == '-';
-        let next = currency::read(chars, end + 1).map_or(end + 1, |(_, next)| next);
-        if is_more && is_digit(chars, next) {
-            self.take("to", end + 1);
-        }
+        self.counted = Some(end);
     }
 
     /// Reads the digits of `B2B` and `MP3`.
     fn number_in_word(&mut self) {
         let len = n_digits(self.chars, self.at);
         let digits: String = self.chars[self.at..self.at + len].iter().collect();
+        if len <= 3 && starts_with(self.chars, self.at + len, "s") && is_boundary(self.chars, self.at + len + 1) {
+            return self.take(&plural::several(digits.parse().unwrap_or(0)), self.at + len + 1);
+        }
         let words = match digits.parse() {
             Ok(value) if len == 4 && (1900..2100).contains(&value) => number::year(value),
             _ if len <= 3 => number::cardinal(&digits),

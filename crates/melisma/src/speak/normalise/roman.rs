@@ -1,5 +1,6 @@
 //! Roman numerals after names, chapters and the like.
 
+use super::abbreviation::STARTERS;
 use super::number::{ordinal, small};
 use super::peek::is_capital;
 
@@ -52,7 +53,6 @@ const MONARCHS: &[&str] = &[
     "Darius",
     "Xerxes",
     "Robert",
-    "Malcolm",
     "Juan",
     "Felipe",
     "Carlos",
@@ -74,9 +74,16 @@ const NUMBERED: &[&str] = &[
     "article", "appendix", "figure", "table", "level", "bowl", "episode", "season", "grade", "factor", "step", "unit",
     "division", "category", "round", "mark", "canto", "verse", "number",
 ];
-/// Words after a king's number; without them an I is a pronoun.
-const DEEDS: &[&str] =
-    &["was", "died", "of", "ruled", "reigned", "became", "had", "and", "is", "were", "granted", "invaded"];
+/// Words after a king's number that follow no pronoun.
+const DEEDS: &[&str] = &["died", "of", "ruled", "reigned", "is", "granted", "invaded"];
+/// Words after either: the number is one if the king begins the sentence, or has a title.
+const EITHER: &[&str] = &["was", "became", "had", "and", "were"];
+const TITLES: &[&str] = &["King", "Queen", "Pope", "Emperor", "Tsar", "Kaiser", "Saint", "of", "under", "by"];
+/// Words that follow the number of a part, and no pronoun.
+const NO_VERBS: &[&str] = &[
+    "of", "to", "is", "in", "at", "on", "for", "by", "with", "from", "through", "or", "has", "are", "diabetes",
+    "error", "errors", "trial", "trials", "cancer", "tumor", "tumors",
+];
 
 /// Returns the value of a numeral in capitals.
 fn value(numeral: &str) -> Option<u32> {
@@ -107,30 +114,50 @@ fn value(numeral: &str) -> Option<u32> {
     (rest.is_empty() && value > 0 && value < 4000).then_some(value)
 }
 
-/// Returns the words for a numeral between two words.
-pub(super) fn read(numeral: &str, before: &str, after: Option<&str>) -> Option<String> {
+/// What stands around a numeral.
+pub(super) struct Context<'a> {
+    /// The word before it, and the one before that.
+    pub(super) before: &'a str,
+    pub(super) earlier: &'a str,
+    pub(super) after: Option<&'a str>,
+}
+
+impl Context<'_> {
+    fn is_pronoun_after_noun(&self) -> bool {
+        let is_verb = |after: &str| after.starts_with(|c: char| c.is_ascii_lowercase()) && !NO_VERBS.contains(&after);
+        !is_capital(self.before) && self.after.is_some_and(is_verb)
+    }
+
+    fn is_first_of_name(&self) -> bool {
+        let is_titled = self.earlier.is_empty() || TITLES.contains(&self.earlier);
+        self.after.is_none_or(|after| {
+            !after.starts_with(|letter: char| letter.is_ascii_alphabetic())
+                || DEEDS.contains(&after)
+                || (is_titled && EITHER.contains(&after))
+        })
+    }
+}
+
+/// Returns the words for a numeral.
+pub(super) fn read(numeral: &str, context: &Context) -> Option<String> {
     let value = value(numeral).filter(|_| numeral.len() < 16)?;
+    let &Context { before, after, .. } = context;
     let ordinal = || ordinal(&value.to_string());
     let is_single = numeral.len() == 1;
     if !is_single && after.is_some_and(|after| ["century", "centuries", "Century"].contains(&after)) {
         return Some(ordinal());
     }
     if NUMBERED.contains(&&*before.to_ascii_lowercase()) {
-        // "War I" and "Part I", but "Type A" and "class C".
-        return (!["C", "D", "M", "L"].contains(&numeral)).then(|| small(value));
+        // "War I" and "Part I", but "Type A", "class C" and "the part I like".
+        let is_letter = ["C", "D", "M", "L"].contains(&numeral);
+        let is_pronoun = numeral == "I" && context.is_pronoun_after_noun();
+        return (!is_letter && !is_pronoun).then(|| small(value));
     }
-    let is_monarch = MONARCHS.contains(&before) && value < 40;
-    if is_monarch && (!is_single || ["V", "X"].contains(&numeral)) {
-        return Some(format!("the {}", ordinal()));
-    }
-    if is_monarch
-        && numeral == "I"
-        && after.is_none_or(|after| {
-            DEEDS.contains(&after) || !after.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        })
-    {
-        return Some("the first".to_owned());
+    if MONARCHS.contains(&before) && value < 40 {
+        let is_ordinal = !is_single || ["V", "X"].contains(&numeral) || (numeral == "I" && context.is_first_of_name());
+        return is_ordinal.then(|| format!("the {}", ordinal()));
     }
     let is_small = numeral.bytes().all(|sign| b"IVX".contains(&sign)) && !is_single;
-    (is_small && is_capital(before) && before.len() > 1).then(|| small(value))
+    let is_name = is_capital(before) && before.len() > 1 && !STARTERS.contains(&before);
+    (is_small && is_name).then(|| small(value))
 }

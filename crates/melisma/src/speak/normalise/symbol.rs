@@ -1,7 +1,7 @@
 //! Marks and signs.
 
 use super::currency::{self, Count};
-use super::peek::{is_digit, letter, next_word, skip_space, starts_with, word};
+use super::peek::{is_boundary, is_digit, letter, next_word, skip_space, starts_with, word};
 use super::reader::Reader;
 use super::unit;
 
@@ -68,18 +68,20 @@ impl Reader<'_> {
     /// Reads the sign that stands here.
     pub(super) fn symbol(&mut self) {
         let here = self.here();
+        if here == '\'' {
+            return self.apostrophe();
+        }
         let n = self.chars[self.at..].iter().take_while(|letter| **letter == here).count();
         let (behind, next) = (self.behind(), self.ahead(n));
         let is_between = behind.is_ascii_alphanumeric() && next.is_ascii_alphanumeric();
         let words = match here {
             '.' | '!' | '?' | ',' | ';' | ':' => return self.mark(here, n),
             '-' => return self.hyphen(n),
-            '\'' => return self.apostrophe(),
             '<' | '>' => return self.angle(n),
             '(' | '[' | '{' | ')' | ']' | '}' | '|' => return self.bracket(here, n),
             '/' => return self.slash(n),
             '#' | '@' => return self.tagged(here, n),
-            '"' | '`' | '_' | '\\' => "",
+            '"' | '`' | '_' => "",
             '&' if n < 3 => "and",
             '=' if next == '>' => {
                 self.at += 1;
@@ -96,15 +98,12 @@ impl Reader<'_> {
             '¢' => "cents",
             'µ' => "micro",
             'Ω' => "ohms",
-            '*' | '~' | '+' | '=' | '&' | '%' | '^' => "",
-            _ if n == 1 => match currency::read(self.chars, self.at) {
+            '*' | '=' => "",
+            '~' if n > 1 => "",
+            _ => match currency::read(self.chars, self.at).filter(|_| n == 1) {
                 Some((currency, _)) => currency.of(Count::One),
-                None => {
-                    self.left_out.add([here].into_iter());
-                    ""
-                }
+                None => return self.leave_out(n),
             },
-            _ => "",
         };
         self.at += n;
         if !words.is_empty() {
@@ -116,8 +115,15 @@ impl Reader<'_> {
         self.written.clear();
     }
 
+    /// Leaves out `n` signs.
+    fn leave_out(&mut self, n: usize) {
+        self.left_out.add(self.chars[self.at..self.at + n].iter().copied());
+        self.at += n;
+        self.written.clear();
+    }
+
     /// Returns whether a number stands at `at`, with or without a sign of money.
-    fn is_amount(&self, at: usize) -> bool {
+    pub(super) fn is_amount(&self, at: usize) -> bool {
         let place = skip_space(self.chars, at);
         let sign = usize::from("$£€¥-+.".contains(letter(self.chars, place)));
         is_digit(self.chars, place + sign)
@@ -159,33 +165,15 @@ impl Reader<'_> {
         self.phrase.mark(mark);
     }
 
-    fn hyphen(&mut self, n: usize) {
-        let (behind, next) = (self.behind(), self.ahead(n));
-        self.at += n;
-        let is_sign =
-            n == 1 && !behind.is_ascii_alphanumeric() && !next.is_ascii_whitespace() && self.is_amount(self.at);
-        let far = self.at.checked_sub(3).map_or(' ', |at| self.chars[at]);
-        let is_difference =
-            far.is_ascii_digit() && behind == ' ' && is_digit(self.chars, skip_space(self.chars, self.at));
-        match next {
-            '>' => {
-                self.at += 1;
-                self.phrase.say("to");
-            }
-            _ if is_sign => self.phrase.say("minus"),
-            _ if n > 1 => self.phrase.mark(','),
-            ' ' if is_difference => self.phrase.say("minus"),
-            ' ' | '\n' if behind.is_ascii_whitespace() => self.phrase.mark(','),
-            next if behind.is_ascii_alphabetic() && next.is_ascii_alphabetic() => self.phrase.hyphen(),
-            next if behind.is_ascii_digit() && next.is_ascii_lowercase() => self.phrase.hyphen(),
-            _ => {}
-        }
-    }
-
     fn apostrophe(&mut self) {
         let after = word(self.chars, self.at + 1);
         let end = self.at + 1 + after.len();
+        let is_attached = !self.behind().is_ascii_whitespace() && !self.phrase.is_paused();
         self.at += 1;
+        if after == "s" && is_attached && is_boundary(self.chars, end) && self.phrase.own() {
+            self.at = end;
+            return;
+        }
         if after == "n" && letter(self.chars, end) == '\'' {
             return self.take("and", end + 1);
         }
@@ -224,6 +212,7 @@ impl Reader<'_> {
             }
         }
         let is_equal = self.ahead(1) == '=';
+        let start = self.at;
         let behind = self.behind();
         self.at += n + usize::from(n == 1 && is_equal);
         let after = skip_space(self.chars, self.at);
@@ -232,7 +221,10 @@ impl Reader<'_> {
                 && letter(self.chars, self.at) == ' '
                 && letter(self.chars, after).is_ascii_alphanumeric());
         let words = match (here, is_equal) {
-            _ if n > 1 || !(compares || is_equal) => return,
+            _ if n > 1 || !(compares || is_equal) => {
+                self.at = start;
+                return self.leave_out(n);
+            }
             ('<', false) => "less than",
             ('<', true) => "at most",
             (_, false) => "greater than",
@@ -265,7 +257,7 @@ impl Reader<'_> {
         let after = word(self.chars, self.at + n);
         let before = self.written.to_ascii_lowercase();
         let is_either = EITHER.contains(&(&*before, &*after.to_ascii_lowercase()));
-        let (behind, is_pair) = (self.behind(), before == "and" && after == "or");
+        let is_pair = before == "and" && after == "or";
         self.at += n;
         let is_letters = before.len() == 1 && after.len() == 1;
         if let Some((name, end)) = unit::per(self.chars, self.at).filter(|_| n == 1 && RATED.contains(&&*before)) {
@@ -274,7 +266,6 @@ impl Reader<'_> {
         match (n, is_between) {
             (1, true) if is_either => self.phrase.say("or"),
             (1, true) if is_pair || is_letters => {}
-            (1, true) if behind.is_ascii_digit() && is_digit(self.chars, self.at) => self.phrase.say("slash"),
             (1, true) => self.phrase.say("slash"),
             (1, false) if letter(self.chars, self.at).is_ascii_alphanumeric() => self.phrase.say("slash"),
             _ => self.phrase.mark(','),
@@ -284,10 +275,10 @@ impl Reader<'_> {
     /// Reads `#1`, hashtags and handles.
     fn tagged(&mut self, here: char, n: usize) {
         let is_free = !self.behind().is_ascii_alphanumeric();
-        self.at += n;
         if n > 2 {
-            return;
+            return self.leave_out(n);
         }
+        self.at += n;
         if here == '#' && is_digit(self.chars, self.at) && is_free {
             return self.phrase.say("number");
         }
@@ -296,7 +287,10 @@ impl Reader<'_> {
         let is_name = name.contains(|letter: char| letter.is_ascii_alphabetic()) && is_free;
         match (here, is_name) {
             ('#', true) => self.phrase.say("hashtag"),
-            ('#', false) => return,
+            ('#', false) => {
+                self.at -= n;
+                return self.leave_out(n);
+            }
             _ => self.phrase.say("at"),
         }
         if is_name {
@@ -318,7 +312,10 @@ impl Reader<'_> {
                     self.phrase.say("minus");
                 }
             }
-            _ => {}
+            _ => {
+                self.at -= 1;
+                self.leave_out(1);
+            }
         }
     }
 }

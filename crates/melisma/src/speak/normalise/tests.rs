@@ -32,7 +32,7 @@ fn fault(text: &str) -> Option<String> {
 #[test]
 fn every_case_is_read_as_it_is_written_in_the_table() {
     let cases = cases();
-    assert!(cases.len() >= 600, "{}", cases.len());
+    assert!(cases.len() >= 1000, "{}", cases.len());
     let is_wrong = |(text, words): &&(String, &str)| normalise(text).text != *words;
     let wrong: Vec<_> = cases.iter().filter(is_wrong).map(|case| (case, normalise(&case.0).text)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -54,6 +54,37 @@ fn what_nobody_can_read_is_noted() {
     assert_eq!(normalise(&"7".repeat(10_000)).text.split(' ').count(), 10_000);
     assert_eq!(normalise("\u{65e5}\u{672c}"), Normalised { text: String::new(), notes: notes_of("\u{65e5}\u{672c}") });
     assert_eq!(normalise(" \n\t "), Normalised { text: String::new(), notes: Vec::new() });
+}
+
+#[test]
+fn a_sign_without_a_word_is_noted() {
+    let signs = [
+        "$$$",
+        "\u{a3}\u{a3}",
+        "\\",
+        "^^",
+        "%%",
+        "\u{a9}",
+        "\u{ae}",
+        "\u{2122}",
+        "\u{2020}",
+        "\u{2021}",
+        "<<",
+        "~",
+        "##",
+    ];
+    for sign in signs {
+        let text = format!("One {sign} and");
+        assert_eq!(normalise(&text), Normalised { text: "One and".to_owned(), notes: notes_of(sign) }, "{sign}");
+    }
+    for mark in ["(", "]", "\"", "--", "*", "**", "~~", "====", "`", "\u{2022}", "...", "|"] {
+        assert_eq!(normalise(&format!("One {mark} and")).notes, [], "{mark}");
+    }
+}
+
+#[test]
+fn shouted_words_are_sorted() {
+    assert!(acronym::SHOUTED.is_sorted());
 }
 
 fn notes_of(text: &str) -> Vec<Note> {
@@ -105,6 +136,34 @@ fn hostile_texts_have_words_too() {
         let text = part.repeat(3000 / part.len());
         assert_eq!(fault(&text), None, "{part}");
     }
+}
+
+const MEBI: usize = 1 << 20;
+
+/// One pass over a text that is so long that a rule which looks at all of it from every place would take minutes.
+fn read_long(part: &str, (len, tail): (usize, &str)) -> usize {
+    let text = part.repeat(len / part.len()) + tail;
+    Reader::new(&fold(&text).chars).read().text.len()
+}
+
+#[test]
+fn long_runs_of_signs_are_read_in_a_time_that_grows_with_their_length() {
+    assert!(["'", "$", "(", "@", "-", "^", "_"].iter().all(|part| read_long(part, (MEBI, "")) == 0));
+    for part in ["[](", "www.", "A. ", "$ ", "Mon-", "&amp;"] {
+        assert!(read_long(part, (MEBI, "a")) > 0, "{part}");
+    }
+    assert!(read_long("a.", (MEBI, "bb")) > 0);
+}
+
+#[test]
+fn long_runs_of_numbers_are_read_in_a_time_that_grows_with_their_length() {
+    for part in ["1", "1-", "1,", "1/", "1 - ", "I ", "James I "] {
+        assert!(read_long(part, (MEBI / 2, "")) > 0, "{part}");
+    }
+    // A sign after a long word looks back at it.
+    let word = "a".repeat(1 << 19);
+    let signs = "/ ".repeat(MEBI / 4);
+    assert_eq!(read_long(&word, (word.len(), &signs)), word.len());
 }
 
 /// Words of the cases and single signs.

@@ -134,6 +134,8 @@ const UNITS: &[Unit] = &[
     any("h", "hour", "hours"),
     any("secs", "second", "seconds"),
     any("sec", "second", "seconds"),
+    any("bps", "basis point", "basis points"),
+    any("pts", "point", "points"),
     any("s", "second", "seconds"),
     any("g", "gram", "grams"),
     any("tbsp", "tablespoon", "tablespoons"),

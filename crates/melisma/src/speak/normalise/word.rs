@@ -1,7 +1,7 @@
 //! Words: plain ones, abbreviations, acronyms, numerals and mixtures.
 
 use super::acronym::{self, Neighbour, spell};
-use super::peek::{is_boundary, is_capital, is_digit, letter, next_word, skip_space, word};
+use super::peek::{MAX_WORD, after_dash, following, is_boundary, is_digit, letter, skip_space, word};
 use super::reader::Reader;
 use super::{abbreviation, address, date, number, roman};
 
@@ -54,41 +54,21 @@ const SPECIAL: &[(&str, &str)] = &[
     ("pls", "please"),
     ("plz", "please"),
     ("thx", "thanks"),
+    ("idk", "I don't know"),
+    ("brb", "be right back"),
+    ("imo", "in my opinion"),
+    ("tbh", "to be honest"),
 ];
-const DOTTED: &[(&str, &str)] =
-    &[("eg", "for example"), ("ie", "that is"), ("aka", "also known as"), ("ps", "p s"), ("phd", "p h d")];
-/// Words before a letter that is a name of its own, not an initial.
-const LETTERED: &[&str] = &[
-    "plan",
-    "vitamin",
-    "type",
-    "class",
-    "grade",
-    "group",
-    "section",
-    "part",
-    "appendix",
-    "option",
-    "hepatitis",
-    "team",
-    "level",
-    "point",
-    "row",
-    "exhibit",
-    "answer",
-    "letter",
-];
-
 impl Reader<'_> {
     /// Reads the word that begins here.
     pub(super) fn word(&mut self) {
         let run = self.run();
         let end = self.at + run.len();
         let is_inner = self.behind().is_ascii_digit();
-        if self.dotted() || (!is_inner && self.initial(&run)) {
+        let near = self.phrase.near_word().to_owned();
+        if self.dotted() || (!is_inner && self.initial(&run, &near)) {
             return;
         }
-        let near = self.phrase.near_word().to_owned();
         if let Some(expansion) = abbreviation::read(&run, self.chars, end, &near)
             && !is_inner
             && (is_boundary(self.chars, end))
@@ -97,8 +77,11 @@ impl Reader<'_> {
             if expansion.is_last {
                 self.phrase.mark('.');
             }
-            if expansion.words.ends_with("day") && self.here() == '-' {
-                self.take("to", self.at + 1);
+            if let Some(next) = after_dash(self.chars, self.at)
+                && abbreviation::is_day(&word(self.chars, next))
+                && expansion.words.ends_with("day")
+            {
+                self.take("to", next);
             }
             return;
         }
@@ -106,7 +89,9 @@ impl Reader<'_> {
             && let Some((words, end)) =
                 date::after_month(self.chars, end, month).or_else(|| date::bare(self.chars, end, (&run, month)))
         {
-            return self.take(&words, end);
+            self.take(&words, end);
+            self.counted = Some(end);
+            return;
         }
         if ["v", "V"].contains(&&*run) && is_digit(self.chars, end) && !is_inner {
             self.take("version", end);
@@ -116,22 +101,22 @@ impl Reader<'_> {
         if self.slashed(&run, end) {
             return;
         }
-        if let Some((_, words)) = SPECIAL.iter().find(|(name, _)| *name == run)
+        let (stem, tail) = run.strip_suffix("'s").map_or((&*run, ""), |stem| (stem, "'s"));
+        if let Some((_, words)) = SPECIAL.iter().find(|(name, _)| *name == stem)
             && !is_digit(self.chars, end)
             && letter(self.chars, end) != '+'
         {
-            self.take(words, end);
+            self.take(&format!("{words}{tail}"), end);
             self.written = run;
             return;
         }
-        let is_capitals = run.bytes().all(|byte| byte.is_ascii_uppercase());
-        if is_capitals
-            && !is_digit(self.chars, end)
+        if !is_digit(self.chars, end)
             && !is_inner
-            && let Some(words) = roman::read(&run, &near, next_word(self.chars, end).as_deref())
+            && let Some(words) = self.numeral((stem, tail), end, &near)
         {
             return self.take(&words, end);
         }
+        let is_capitals = run.bytes().all(|byte| byte.is_ascii_uppercase());
         let start = self.at.checked_sub(1).map(|at| self.chars[at]);
         self.at = end;
         let next = word(self.chars, skip_space(self.chars, end));
@@ -144,8 +129,21 @@ impl Reader<'_> {
         } else {
             self.letters(&run, &next);
         }
+        // Signs look at a short word again and again.
         self.written = run;
+        self.written.truncate(MAX_WORD);
         self.suffix();
+    }
+
+    /// Returns the words for a numeral with or without "'s".
+    fn numeral(&self, (stem, tail): (&str, &str), end: usize, near: &str) -> Option<String> {
+        if stem.is_empty() || !stem.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return None;
+        }
+        let after = if tail.is_empty() { following(self.chars, end) } else { None };
+        let earlier = self.phrase.earlier_word();
+        let words = roman::read(stem, &roman::Context { before: near, earlier, after: after.as_deref() })?;
+        Some(words + tail)
     }
 
     /// Returns the letters here, with apostrophes between them.
@@ -166,7 +164,7 @@ impl Reader<'_> {
         let next = [self.here(), self.ahead(1), self.ahead(2)];
         match next {
             ['(', 's', ')'] => {
-                self.phrase.append('s');
+                self.phrase.append("s");
                 self.at += 3;
             }
             ['+', '+', _] => self.take("plus plus", self.at + 2),
@@ -175,73 +173,6 @@ impl Reader<'_> {
             }
             _ => {}
         }
-    }
-
-    /// Reads `U.S.A.`, `e.g.`, `p.m.` and `Ph.D.`.
-    fn dotted(&mut self) -> bool {
-        let mut letters = String::new();
-        let mut end = self.at;
-        loop {
-            let is_doctor = end == self.at && letter(self.chars, end) == 'P' && letter(self.chars, end + 1) == 'h';
-            let len = if is_doctor { 2 } else { 1 };
-            if !letter(self.chars, end).is_ascii_alphabetic() || letter(self.chars, end + len) != '.' {
-                break;
-            }
-            letters.extend(&self.chars[end..end + len]);
-            end += len + 1;
-        }
-        let n = letters.len();
-        // The last letter may be without its full stop.
-        let has_last = letter(self.chars, end).is_ascii_alphabetic()
-            && is_boundary(self.chars, end + 1)
-            && letter(self.chars, end + 1) != '\'';
-        if n == 0 || (n == 1 && !has_last) || self.behind().is_ascii_alphanumeric() && !self.behind().is_ascii_digit() {
-            return false;
-        }
-        if !is_boundary(self.chars, end) && !has_last {
-            return false;
-        }
-        let mut has_stop = true;
-        if has_last {
-            letters.push(self.chars[end]);
-            (end, has_stop) = (end + 1, false);
-        }
-        let lower = letters.to_ascii_lowercase();
-        let fixed = DOTTED.iter().find(|(name, _)| *name == lower).map(|(_, words)| *words);
-        let is_inner = ["eg", "ie"].contains(&&*lower);
-        let is_half = ["am", "pm"].contains(&&*lower);
-        let is_possessive = letter(self.chars, end) == '\'' && letter(self.chars, end + 1) == 's';
-        let mut words = fixed.map_or_else(|| spell(&letters), str::to_owned);
-        if is_possessive {
-            words.push_str("'s");
-            end += 2;
-        }
-        self.take(&words, end);
-        let next = next_word(self.chars, end).unwrap_or_default();
-        let is_dated = is_half && (date::month(&next).is_some() || next.ends_with("day") || next == "I");
-        let ends = match is_half {
-            true => abbreviation::ends_before_capital(self.chars, end),
-            false => abbreviation::ends_before_starter(self.chars, end),
-        };
-        if has_stop && !is_inner && !is_dated && ends {
-            self.phrase.mark('.');
-        }
-        true
-    }
-
-    /// Reads the `J.` of a name.
-    fn initial(&mut self, run: &str) -> bool {
-        let is_letter = run.len() == 1 && is_capital(run) && self.ahead(1) == '.' && run != "I";
-        let is_named = [' ', '\n'].contains(&self.ahead(2))
-            && next_word(self.chars, self.at + 2).is_some_and(|next| is_capital(&next));
-        let near = self.phrase.near_word().to_ascii_lowercase();
-        let is_initial = is_letter && is_named && !LETTERED.contains(&&*near) && self.behind() != '-';
-        if is_initial {
-            self.phrase.say(&spell(run));
-            self.at += 2;
-            self.written.clear();
-        }
-        is_initial
     }
 
     fn version(&mut self) {
