@@ -42,6 +42,9 @@ fn words(remedy: &Remedy) -> String {
         Remedy::CheckConfigFile => "check --config or MELISMA_CONFIG, or leave it out to use the default file or none",
         Remedy::Replace => "use -f to replace it",
         Remedy::StartOver => "use -f to build it again from the start",
+        Remedy::RepairRows => {
+            "`melisma dataset verify --repair --from DIR` makes these rows again from the audio in DIR"
+        }
         Remedy::GiveInputValues => "give the inputs their real values, which the model may need: --input NAME=FILE.npy",
         Remedy::ExplainMel => "`melisma mel --list` explains all presets and keys",
         Remedy::ShowDevices => "`melisma doctor` shows what was found",

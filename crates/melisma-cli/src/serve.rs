@@ -101,7 +101,9 @@ fn load(
     let model = args.model.as_deref().unwrap_or(BUILTIN);
     let streams = session.serve.streams.value;
     let max_streams = streams.slots(context.device(), args.max_streams.map(|n| n as usize));
-    session.require(context.device(), "serving this model", required_memory(model, context.device(), max_streams))?;
+    let needed = required_memory(model, context.device(), max_streams)
+        + voices_memory(voice_models, context.device(), max_streams);
+    session.require(context.device(), "serving these models", needed)?;
     let codec = Codec::open_in(context, model)?;
     let folder = session.config.cache_dir.value.as_deref();
     let cache = folder.map(|folder| CapacityCache::of(folder, &codec.model, context.device(), max_streams));
@@ -134,16 +136,16 @@ fn speakers(
         return Ok(Vec::new());
     }
     let context = session.context()?;
-    let weights = models.iter().fold(Needed::default(), |all, model| {
-        let one = llama::Model::needed(&model.folder, context.device());
-        let own = own_codec(model, context.device(), decoding.options.max_streams);
-        Needed { host: all.host + one.host + own.host, device: all.device + one.device + own.device }
-    });
-    session.require(context.device(), "serving these voice models", weights)?;
     let opening = Opening::default().with_rounding(rounding(session)?).with_config(session.speak.clone());
     let sizing = session.serve.speakers.value;
     let loading = speakers::Loading { context, codec: &codec.model, opening, sizing, decoding, log: log.clone() };
     speakers::open_all(models, loading)
+}
+
+/// Returns the memory of voice models, and of the codecs that they bring.
+fn voices_memory(models: &[VoiceModel], device: &Device, max_streams: usize) -> Needed {
+    let one = |model: &VoiceModel| llama::Model::needed(&model.folder, device) + own_codec(model, device, max_streams);
+    models.iter().map(one).fold(Needed::default(), |all, one| all + one)
 }
 
 /// Returns the memory of the codec that a voice model brings.
@@ -166,7 +168,7 @@ fn required_memory(model: &str, device: &Device, max_streams: usize) -> Needed {
     let Ok(config) = Config::open(model) else { return Needed { host: loaded, device: 0 } };
     let decoder = Engine::needed(&config, device, max_streams);
     let encoder = EncodeEngine::needed(&config, device, encoder::max_clips(device));
-    Needed { host: loaded + decoder.host + encoder.host, device: decoder.device + encoder.device }
+    Needed { host: loaded, device: 0 } + decoder + encoder
 }
 
 /// What a running server reads again.

@@ -34,6 +34,9 @@ fn words(remedy: &Remedy) -> String {
         Remedy::OptimizeFirst { engine } => format!("make one with optimize(..., engine=\"{engine}\")"),
         Remedy::Replace => "use overwrite=True to replace it".to_owned(),
         Remedy::StartOver => "use overwrite=True to build it again from the start".to_owned(),
+        Remedy::RepairRows => {
+            "use repair=True, and the inputs that it was built from, to make these rows again".to_owned()
+        }
         Remedy::SetMel { key, value } => format!("use {key}={}", literal(value)),
         Remedy::ChangeMel(keys) => format!("change {}", keys.join(" or ")),
         Remedy::ExplainMel => "melisma.mel.presets() and melisma.mel.keys() explain them".to_owned(),

@@ -51,6 +51,8 @@ pub enum Remedy {
     Replace,
     /// Permission to replace the files of an earlier build and start over.
     StartOver,
+    /// The damaged rows, made again from the audio.
+    RepairRows,
     /// The shape of this input of an ONNX model.
     NameInputShape(String),
     /// Real values for the inputs of an ONNX model.
@@ -180,6 +182,7 @@ impl Remedy {
             Self::CheckConfigFile,
             Self::Replace,
             Self::StartOver,
+            Self::RepairRows,
             Self::NameInputShape("x".to_owned()),
             Self::GiveInputValues,
             Self::OptimizeFirst { engine: "rten".to_owned() },
@@ -282,6 +285,7 @@ impl fmt::Display for Remedy {
             }
             Self::Replace => f.write_str("allow replacing it"),
             Self::StartOver => f.write_str("build it again, and allow replacing what exists"),
+            Self::RepairRows => f.write_str("repair its rows from the audio, or build it again"),
             Self::NameInputShape(name) => write!(f, "give the shape of `{name}`"),
             Self::GiveInputValues => f.write_str("give the inputs their real values, which the model may need"),
             Self::OptimizeFirst { engine } => write!(f, "optimize the model with the engine {engine} first"),

@@ -27,6 +27,10 @@ pub fn run(session: &Session, args: &SpeakArgs) -> Result<()> {
     let token_format = args.tokens_out.as_deref().map(|path| TokenFormat::choose(path, Format::Auto)).transpose()?;
     // Text and outputs are opened first: if that fails, no model needs to be loaded.
     let text = text(args)?;
+    if let Some(name) = args.text.as_deref().filter(|name| Path::new(name).is_file()) {
+        session
+            .say(&format!("note: this speaks the words `{}`; --file speaks the file", terminal::name(Path::new(name))));
+    }
     let output = Output::open(&args.output, session.existing)?;
     let tokens = args.tokens_out.as_deref().map(|path| OutputFile::create(path, session.existing)).transpose()?;
     let opened = Opened::open(session, args)?;

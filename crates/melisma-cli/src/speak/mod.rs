@@ -52,10 +52,10 @@ impl<'a> Opened<'a> {
         };
         let context = session.context()?;
         let source = args.model.as_deref().unwrap_or_else(|| Speaker::codec_of(&args.voice_model));
-        session.require(context.device(), "speaking with this codec", needed(source, context.device()))?;
-        let codec = Codec::open_in(context, source)?;
         let weights = llama::Model::needed(&args.voice_model, context.device());
-        session.require(context.device(), "this voice model", weights)?;
+        let needed = needed(source, context.device()) + weights;
+        session.require(context.device(), "speaking with this voice model and its codec", needed)?;
+        let codec = Codec::open_in(context, source)?;
         let opening = Opening::default().with_rounding(of_weights).with_config(session.speak.clone());
         let speaker = Speaker::open_as_in(context, &args.voice_model, codec.model.clone(), opening)?;
         if speaker.format().codec.is_none() && codec.model.is_builtin() {

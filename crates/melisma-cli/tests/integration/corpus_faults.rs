@@ -125,10 +125,12 @@ fn files_without_a_text_are_left_out_where_one_is_required() {
     std::fs::write(sandbox.path("w/001.txt"), " \n").unwrap();
     std::fs::write(sandbox.path("w/002.txt"), b"\xff").unwrap();
     let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl", "--require-text"]);
-    assert_eq!((code, &told["files_ok"], &told["files_left_out"]), (0, &json!(1), &json!(3)), "{stderr}");
-    assert_eq!((&told["failures_by_code"], &told["without_text"]), (&json!({ "no-text": 3 }), &json!(0)));
+    // A text that cannot be read is a failure.
+    assert_eq!((code, &told["files_ok"], &told["files_left_out"]), (1, &json!(1), &json!(2)), "{stderr}");
+    let codes = json!({ "corrupt": 1, "no-text": 2 });
+    assert_eq!((&told["failures_by_code"], &told["without_text"]), (&codes, &json!(0)));
     assert_eq!(lines(&sandbox, "a.jsonl").len(), 1);
-    assert!(stderr.contains("  by reason: 3 no-text"), "{stderr}");
+    assert!(stderr.contains("  by reason: ") && stderr.contains("2 no-text"), "{stderr}");
     let table = "path|text\n001|one\n003|three\n";
     std::fs::write(sandbox.path("t.csv"), table).unwrap();
     let args = ["--list", "w.txt", "-o", "b.jsonl", "--metadata", "t.csv", "--text-column", "text", "--require-text"];

@@ -49,6 +49,15 @@ fn a_text_needs_no_option() {
 }
 
 #[test]
+fn the_name_of_a_file_is_spoken_with_a_note() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("hello.txt"), "Hi.").unwrap();
+    let note = "note: this speaks the words `hello.txt`; --file speaks the file\n";
+    assert!(done(&sandbox, &["speak", "hello.txt", "-o", "a.wav"]).stderr.contains(note));
+    assert!(!done(&sandbox, &["speak", "--file", "hello.txt", "-o", "b.wav"]).stderr.contains("note: this speaks"));
+}
+
+#[test]
 fn another_codec_and_encoding_are_refused_by_name() {
     let sandbox = Sandbox::new();
     let other = refused(&sandbox, &["speak", TEXT, "-o", "a.wav", "--model", "builtin:mini24"]);

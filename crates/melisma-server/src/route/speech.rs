@@ -162,7 +162,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     match media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         true => Ok(()),
         false => {
-            let message = "the body is application/json";
+            let message = "the body must be JSON: send the header `content-type: application/json`";
             Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message).and_close())
         }
     }

@@ -111,7 +111,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, Failure> {
     let text = fields.get(name).and_then(Value::as_str).ok_or_else(missing)?;
     match text.chars().count() {
         n if n > MAX_CHARS => {
-            Err(Failure::parameter(name, format!("`{name}` has {n} characters; at most {MAX_CHARS} are spoken")))
+            Err(Failure::parameter(name, format!("`{name}` has {n} characters; at most {MAX_CHARS} are taken")))
         }
         _ => Ok(text.to_owned()),
     }

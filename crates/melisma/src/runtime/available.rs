@@ -1,5 +1,7 @@
 //! The memory that is available, the budget that it allows, and what a piece of work needs of it.
 
+use std::ops::Add;
+
 use melisma_kernels::{Budget, Space};
 
 use super::device::Device;
@@ -66,6 +68,14 @@ pub struct Needed {
     pub host: u64,
     /// Device memory of its own; 0 on the CPU.
     pub device: u64,
+}
+
+impl Add for Needed {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { host: self.host.saturating_add(other.host), device: self.device.saturating_add(other.device) }
+    }
 }
 
 /// Returns a budget of at most `limit` for the memory that `device` has now.

@@ -255,7 +255,8 @@ impl Format {
             None => Ok(self.voices.first().map_or("", String::as_str)),
             Some(name) if self.voices.iter().any(|voice| voice == name) => Ok(name),
             Some(name) if self.voices.is_empty() => {
-                Err(Error::invalid(format!("voice `{name:.64}`: this model has only one, without a name")))
+                Err(Error::invalid(format!("voice `{name:.64}`: this model has only one, without a name"))
+                    .with_hint("leave the voice out"))
             }
             Some(name) => Err(Error::invalid(format!("unknown voice `{name:.64}`"))
                 .with_hint(format!("the voices are {}", self.voices.join(", ")))),

@@ -374,5 +374,5 @@ impl Stage {
 /// Returns the error of a text without a frame.
 pub(super) fn silent() -> Error {
     Error::corrupt("the voice model gave no speech for this text")
-        .with_hint("the model and its format must belong together; draw frames only, which always gives speech")
+        .with_hint("draw frames only, which always gives speech; or the model and its format do not belong together")
 }

@@ -330,10 +330,10 @@ fn a_tokenizer_that_loses_letters_says_so() {
     let without = Tokenizer::from_json(&text.replace("\"q\":113,", "")).unwrap();
     assert!(without.encode("a bee").is_ok());
     let error = without.encode("a queen bee").unwrap_err();
-    assert_eq!(error.to_string(), "the tokenizer has no tokens for a letter of `queen`");
+    assert_eq!(error.to_string(), "the tokenizer has no tokens for a letter or digit of `queen`");
     let unknown = text.replace("\"q\":113,", "").replace("\"unk_token\":null", "\"unk_token\":\"z\"");
     let error = Tokenizer::from_json(&unknown).unwrap().encode("queen").unwrap_err();
-    assert_eq!(error.to_string(), "the tokenizer has no tokens for a letter of `q`");
+    assert_eq!(error.to_string(), "the tokenizer has no tokens for a letter or digit of `q`");
     // A control token that the vocabulary can spell.
     let spelt = text.replace("\"id\":257", "\"id\":113");
     let error = Tokenizer::from_json(&spelt).unwrap().encode("queen").unwrap_err();

@@ -134,8 +134,8 @@ impl Tokenizer {
 }
 
 fn lost(letters: &str) -> Error {
-    Error::invalid(format!("the tokenizer has no tokens for a letter of `{letters:.64}`"))
-        .with_hint("the model cannot speak this script; leave it out or spell it")
+    Error::invalid(format!("the tokenizer has no tokens for a letter or digit of `{letters:.64}`"))
+        .with_hint("normalise the text, so that numbers are read in words, or leave it out: the model cannot speak it")
 }
 
 /// Runs code of the tokenizer. A malformed file can make it panic, which becomes an error.

@@ -75,7 +75,7 @@ fn long_inputs_are_cut_and_too_long_ones_refused() {
     let request = read(json!({"input": sentence.repeat(64)})).unwrap();
     assert_eq!(request.pieces.len(), 16);
     let error = read(json!({"input": "é".repeat(4097)})).unwrap_err();
-    assert_eq!(error["message"], "`input` has 4097 characters; at most 4096 are spoken");
+    assert_eq!(error["message"], "`input` has 4097 characters; at most 4096 are taken");
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::{Error, Result};
 /// The name of a path column that need not be given.
 const PATH_COLUMN: &str = "path";
 
+/// The suffix of a row that names its file without one.
+const NO_SUFFIX: usize = SUFFIXES.len();
+
 /// A table of texts.
 #[derive(Debug)]
 pub struct Metadata {
@@ -32,7 +35,7 @@ pub struct Metadata {
     speaker_column: Option<usize>,
     /// The columns of the corpus that this table has, with their places in it.
     kept: Vec<(String, usize)>,
-    /// Sorted by key, then by line.
+    /// Sorted by key, suffix and line.
     rows: Vec<Indexed>,
     /// Rows that cannot be used.
     faults: Vec<(u32, Failure)>,
@@ -41,8 +44,10 @@ pub struct Metadata {
 /// Where a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Indexed {
-    /// The hash of the file's name.
+    /// The hash of the file's name without its suffix.
     key: u64,
+    /// Its suffix among [`SUFFIXES`], or [`NO_SUFFIX`].
+    suffix: usize,
     line: u32,
     at: u64,
 }
@@ -165,8 +170,10 @@ impl Metadata {
         });
         match found {
             Ok(name) => {
-                let key = xxh3_64(key(&input::name(name.as_ref())).as_bytes());
-                self.rows.push(Indexed { key, line: record.line, at: record.at });
+                let name = input::name(name.as_ref());
+                let (stem, suffix) = split(&name);
+                let key = xxh3_64(stem.as_bytes());
+                self.rows.push(Indexed { key, suffix, line: record.line, at: record.at });
             }
             Err(error) => self.refuse(record.line, &error),
         }
@@ -182,7 +189,7 @@ impl Metadata {
         self.rows.sort_unstable();
         let mut repeated = Vec::new();
         self.rows.dedup_by(|row, first| {
-            let is_same = row.key == first.key;
+            let is_same = (row.key, row.suffix) == (first.key, first.suffix);
             if is_same {
                 repeated.push((row.line, first.line));
             }
@@ -197,10 +204,21 @@ impl Metadata {
 
     /// Returns the row of the file at `path`: the one with most of its folders.
     fn row(&self, path: &str) -> Option<usize> {
-        let whole = key(path);
+        let (whole, suffix) = split(path);
         let below = whole.match_indices('/').map(|(at, _)| &whole[at + 1..]);
-        let find = |key: &str| self.rows.binary_search_by_key(&xxh3_64(key.as_bytes()), |row| row.key).ok();
-        std::iter::once(&whole[..]).chain(below).find_map(find)
+        std::iter::once(whole).chain(below).find_map(|stem| self.row_of_stem(stem, (suffix, path)))
+    }
+
+    /// Returns the row of `stem` with this suffix, else the one without any, else one with the suffix of a file that is
+    /// not beside the file at `path`.
+    fn row_of_stem(&self, stem: &str, (suffix, path): (usize, &str)) -> Option<usize> {
+        let key = xxh3_64(stem.as_bytes());
+        let first = self.rows.partition_point(|row| row.key < key);
+        let n = self.rows[first..].partition_point(|row| row.key == key);
+        let find = |matches: &dyn Fn(usize) -> bool| (first..first + n).find(|&row| matches(self.rows[row].suffix));
+        let is_absent =
+            |other: usize| SUFFIXES.get(other).is_some_and(|suffix| !Path::new(path).with_extension(suffix).exists());
+        find(&|other| other == suffix).or_else(|| find(&|other| other == NO_SUFFIX)).or_else(|| find(&is_absent))
     }
 
     fn row_of(&self, input: &Input) -> Option<usize> {
@@ -261,11 +279,12 @@ impl Metadata {
     }
 }
 
-/// Returns a name as in the column `path`, without `./` and the suffix of an audio file.
-fn key(name: &str) -> String {
+/// Returns a name as in the column `path`, without `./` and the suffix of an audio file, and that suffix.
+fn split(name: &str) -> (&str, usize) {
     let name = name.strip_prefix("./").unwrap_or(name);
-    let stem = name.rsplit_once('.').filter(|(_, suffix)| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));
-    stem.map_or(name, |(stem, _)| stem).to_owned()
+    let suffix = |suffix: &str| SUFFIXES.iter().position(|known| suffix.eq_ignore_ascii_case(known));
+    let parts = name.rsplit_once('.').and_then(|(stem, end)| Some((stem, suffix(end)?)));
+    parts.unwrap_or((name, NO_SUFFIX))
 }
 
 #[cfg(test)]
@@ -356,6 +375,21 @@ mod tests {
         let (_folder, found) = table(format!("{name}/001.wav|here").as_bytes(), "metadata.csv", "2");
         let input = Input::new("001.wav".as_ref(), PathBuf::from("./001.wav"));
         assert_eq!(found.unwrap().find(&input).unwrap()[0].len, 4);
+    }
+
+    #[test]
+    fn a_row_that_names_another_file_is_not_that_of_its_neighbour() {
+        let content = "a.flac|flac\na.wav|wav\nb.wav|only wav\nc|any\n";
+        let (folder, found) = table(content.as_bytes(), "metadata.csv", "2");
+        let found = found.unwrap();
+        assert!(found.faults.is_empty(), "{:?}", found.faults);
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for (name, expected) in [("a.flac", "flac"), ("a.wav", "wav"), ("b.flac", "only wav"), ("c.mp3", "any")] {
+            assert_eq!(text(&found, &at(name)), expected, "{name}");
+        }
+        std::fs::write(folder.path().join("b.wav"), "").unwrap();
+        assert!(found.text(&at("b.flac")).is_err());
+        assert_eq!(text(&found, &at("b.wav")), "only wav");
     }
 
     #[test]

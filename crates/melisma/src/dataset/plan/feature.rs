@@ -2,7 +2,7 @@
 
 use super::mel::Options;
 use super::prepare::Preparation;
-use super::tokens::Tokens;
+use super::tokens::{Tokens, Untexted};
 use crate::audio::Target;
 use crate::dataset::input::Text;
 use crate::text::count;
@@ -50,6 +50,11 @@ impl Feature {
             Self::Mel(options) => &options.preparation,
             Self::Tokens(tokens) => &tokens.preparation,
         }
+    }
+
+    /// Returns whether files without a text are left out.
+    pub(super) fn requires_text(&self) -> bool {
+        matches!(self, Self::Tokens(tokens) if tokens.untexted == Untexted::LeaveOut)
     }
 
     /// Returns why a file that could be used is left out: the code of its failure, and a message.

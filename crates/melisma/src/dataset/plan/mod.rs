@@ -169,6 +169,14 @@ impl Plan {
                 return Ok(());
             }
         };
+        if let Err(error) = &inspected.texts
+            && error.kind() != ErrorKind::InvalidArgument
+            && self.feature.requires_text()
+        {
+            // Another file has no text; this one has a text that cannot be read.
+            self.refuse(input, index, ("scan", error), Action::Skipped);
+            return Ok(());
+        }
         let part @ (first_sample, n_samples) = (prepared.first, prepared.n_samples);
         if let Some((code, error)) = self.feature.leave_out(n_samples, &inspected.texts) {
             let failure = Failure::left_out(input.name().into_owned(), code, &error);

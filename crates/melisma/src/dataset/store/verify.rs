@@ -76,8 +76,11 @@ impl Verified {
         if found.is_empty() {
             return Ok(());
         }
-        let is_unfinished = self.damaged == 0 && self.plan_matches != Some(false);
-        let remedy = if is_unfinished { Remedy::ResumeBuild } else { Remedy::StartOver };
+        let remedy = match (self.plan_matches, self.damaged) {
+            (Some(false), _) => Remedy::StartOver,
+            (_, 0) => Remedy::ResumeBuild,
+            _ => Remedy::RepairRows,
+        };
         Err(Error::new(ErrorKind::Check, found.join("; ")).with_hint(remedy))
     }
 
