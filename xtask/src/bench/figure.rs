@@ -1,7 +1,7 @@
 //! The figures of README.md, docs/running.md and docs/benchmarks.md: `--fill` writes them from the records, between two
 //! markers.
 //!
-//! A line of README's table has our median, the two best of the row's peers, the factor over the best,
+//! A line of README's table has our median and its spread, the two best of the row's peers, the factor over the best,
 //! and the command that measures the row again.
 
 mod overview;
@@ -24,7 +24,8 @@ pub const OVERVIEW_PAGE: &str = overview::PAGE;
 pub const RECORDS: &str = "bench/record";
 const BEGIN: &str = "<!-- figures of bench/record, written by `cargo xtask bench --fill` -->\n";
 const END: &str = "<!-- end of the figures -->\n";
-const HEAD: &str = "| job | machine | Melisma | best peers | factor | command |\n|---|---|---|---|---|---|\n";
+const HEAD: &str =
+    "| job | machine | Melisma | spread | best peers | factor | command |\n|---|---|---|---|---|---|---|\n";
 /// Peers of a line.
 const N_PEERS: usize = 2;
 
@@ -82,7 +83,7 @@ const SHARES: [(Source, &str); 3] = [
     ),
     (
         Source { record: "nvidia-h200/serve", row: "serve/decode/24khz, 2000 streams, deadlines kept", room: "serve" },
-        "of the frames of 2,000 clients",
+        "of the frames of 2,000 clients come in time",
     ),
 ];
 
@@ -159,19 +160,24 @@ impl Source {
         format!("melisma bench {} --device {}", self.room, device(record))
     }
 
-    /// Returns `2 cores`, or the GPU that the record's folder is named after.
+    /// Returns the machine as [`machine`] has it.
     fn machine(&self, record: &Record) -> Result<String> {
         machine(&self.path(), self.record.split('/').next().unwrap_or_default(), record)
     }
 }
 
-/// Returns `2 cores`, or the GPU that `folder` is named after.
+/// How the folders of machines with a GPU begin.
+const GPU: &str = "nvidia-";
+
+/// Returns the GPU that `folder` is named after, `2 cores`, or `2 cores of the NVIDIA H200's host`.
 fn machine(path: &str, folder: &str, record: &Record) -> Result<String> {
+    let gpu = folder.to_uppercase().replace('-', " ");
     if device(record) != "cpu" {
-        return Ok(folder.to_uppercase().replace('-', " "));
+        return Ok(gpu);
     }
     let cores = record.machine.rsplit_once('(').and_then(|(_, rest)| rest.split_once(','));
-    Ok(cores.with_context(|| format!("{path}: `machine` does not tell the cores"))?.0.to_string())
+    let (cores, _) = cores.with_context(|| format!("{path}: `machine` does not tell the cores"))?;
+    Ok(if folder.starts_with(GPU) { format!("{cores} of the {gpu}'s host") } else { cores.to_owned() })
 }
 
 impl Line {
@@ -185,11 +191,12 @@ impl Line {
         let shown: Vec<_> =
             peers.iter().take(N_PEERS).map(|(name, median, _)| format!("{name} {}", number(*median))).collect();
         Ok(format!(
-            "| {} | {} | {} {} | {} | {factor:.1} | `{}` |\n",
+            "| {} | {} | {} {} | {} | {} | {factor:.1} | `{}` |\n",
             self.job,
             self.source.machine(&record)?,
             number(row.median),
             if row.unit == "x" { "x realtime" } else { &row.unit },
+            percent(row.spread),
             shown.join(", "),
             self.source.command(&record),
         ))
@@ -211,6 +218,11 @@ fn number(value: f64) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     grouped(whole) + rest
+}
+
+/// Returns a share as in `3 %`.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }
 
 /// Returns digits with commas between thousands.

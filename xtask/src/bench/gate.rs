@@ -67,7 +67,7 @@ pub fn check() -> Result<Verdict> {
     Ok(Verdict::Compared { n: compared.len(), lost: compared.iter().filter(|change| is_lost(change)).count() })
 }
 
-/// Returns the verdict of a gate that has compared `n` ratios to numpy, if that is none.
+/// Returns the verdict of a gate that has compared no ratio to numpy; `n` is their number.
 fn blind(n: usize, notes: &BTreeSet<String>) -> Option<Verdict> {
     let why = if notes.is_empty() { "the record has none".into() } else { Vec::from_iter(notes.clone()).join("; ") };
     (n == 0).then_some(Verdict::NoPeer { why })

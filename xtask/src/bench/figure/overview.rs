@@ -4,7 +4,7 @@
 use super::super::PARTS;
 use super::super::ratio::ratio;
 use super::super::record::{ROOMS, Record, Row};
-use super::{device, grouped, machine, number, plot};
+use super::{device, grouped, machine, number, percent, plot};
 use anyhow::{Context, Result};
 
 pub const PAGE: &str = "docs/benchmarks.md";
@@ -46,7 +46,7 @@ struct Compared<'a> {
     peers: Vec<(&'a str, f64, f64)>,
 }
 
-/// Returns the figures of [`PAGE`] from the records, given as paths and texts. Files without rows are no records.
+/// Returns the figures of [`PAGE`] from the records, given as paths and texts. Files without rows are left out.
 pub fn tables<'a>(records: impl Iterator<Item = (&'a str, &'a str)>) -> Result<String> {
     let mut all = Vec::new();
     for (path, text) in records {
@@ -146,14 +146,14 @@ impl Measured {
 impl Compared<'_> {
     fn line(&self) -> String {
         let row = self.row;
-        let share = row.ceiling.map_or("-".to_owned(), |ceiling| format!("{:.0} %", 100.0 * row.median / ceiling));
+        let share = row.ceiling.map_or("-".to_owned(), |ceiling| percent(row.median / ceiling));
         let peers = self.peers.iter().map(|(name, median, factor)| match *factor < 1.0 {
             true => format!("**{name} {} ({factor:.2})**", figure(*median)),
             false => format!("{name} {} ({})", figure(*median), number(*factor)),
         });
         let peers = if self.peers.is_empty() { "-".to_owned() } else { peers.collect::<Vec<_>>().join(", ") };
         let median = of_unit(row.median, &row.unit);
-        format!("| {} | {median} | {:.0} % | {share} | {peers} |\n", row.name, 100.0 * row.spread)
+        format!("| {} | {median} | {} | {share} | {peers} |\n", row.name, percent(row.spread))
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
         let page = format!("before\n{BEGIN}old\n{END}after\n");
         let text = fill(SIZING_PAGE, &page, |path| Ok(record(path, "ms"))).unwrap();
         for line in [
-            "| 2 cores | 8 | 1.23 ms | 99.99 % | `melisma bench snac --device cpu` |\n",
+            "| 2 cores of the NVIDIA H200's host | 8 | 1.23 ms | 99.99 % | `melisma bench snac --device cpu` |\n",
             "| NVIDIA H200 | 2,000 | 1.23 ms | 99.99 % | `melisma bench serve/decode --device cuda` |\n",
         ] {
             assert!(text.contains(line), "{text}");

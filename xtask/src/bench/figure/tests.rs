@@ -7,7 +7,7 @@ fn record(path: &str, median: f64) -> String {
     let row = |source: &Source, unit: &str, median: f64| {
         let peers = [("slow", 1.0), ("fast", 4.0), ("middle", 2.0)];
         let peers: Vec<_> = peers.iter().map(|(name, median)| json!({ "name": name, "median": median })).collect();
-        json!({ "name": source.row, "unit": unit, "median": median, "spread": 0.0, "n": 1, "peers": peers })
+        json!({ "name": source.row, "unit": unit, "median": median, "spread": 0.034, "n": 1, "peers": peers })
     };
     let here = |source: &&Source| source.path() == path;
     let lines = LINES.iter().map(|line| &line.source).filter(here).map(|source| row(source, "x", median));
@@ -26,12 +26,15 @@ fn a_line_has_the_best_peers_the_factor_and_the_command() {
     let text = fill(PAGE, &page(), |path| Ok(record(path, 6000.0))).unwrap();
     assert!(text.starts_with("before\n") && text.ends_with("after\n") && !text.contains("old"), "{text}");
     let cells =
-        "| 2 cores | 6,000 x realtime | fast 4.00, middle 2.00 | 1500.0 | `melisma bench dataset --device cpu` |";
+        "| 2 cores | 6,000 x realtime | 3 % | fast 4.00, middle 2.00 | 1500.0 | `melisma bench dataset --device cpu` |";
     assert!(text.contains(cells), "{text}");
     assert!(text.contains("| NVIDIA H200 | 6,000 x realtime |"), "{text}");
+    assert!(text.contains("| 2 cores of the NVIDIA H200's host | 6,000 x realtime |"), "{text}");
     assert!(text.contains("`melisma bench snac --device cuda`"), "{text}");
     assert!(
-        text.contains("\n- 99.99 % of the frames of 2,000 clients:\n  `melisma bench serve --device cuda`\n"),
+        text.contains(
+            "\n- 99.99 % of the frames of 2,000 clients come in time:\n  `melisma bench serve --device cuda`\n"
+        ),
         "{text}"
     );
 }
