@@ -11,6 +11,8 @@ const FEATURES: &[&str] = &[
     "cuda-12",
     #[cfg(feature = "cuda-13")]
     "cuda-13",
+    #[cfg(feature = "voice")]
+    "voice",
 ];
 
 /// Version, commit and features. Only the program that is built last knows its commit.
@@ -41,7 +43,7 @@ impl BuildInfo {
         FEATURES
     }
 
-    /// Returns the version with the commit and the features, as in `0.1.0 (4f2aa17d9c1e, cuda-13)`.
+    /// Returns the version with the commit and the features, as in `0.1.0 (4f2aa17d9c1e, cuda-13, voice)`.
     pub fn text(self) -> String {
         let details: Vec<_> = self.commit.into_iter().chain(FEATURES.iter().copied()).collect();
         match details.is_empty() {
@@ -67,6 +69,11 @@ impl BuildInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_built_in_voice_is_told() {
+        assert_eq!(BuildInfo::default().features().contains(&"voice"), melisma::speak::has_builtin());
+    }
 
     #[test]
     fn an_unknown_commit_is_left_out() {

@@ -42,6 +42,7 @@ pub fn run_on_debian(target: Target, program: &Path, commit: &str) -> Result<()>
     if emulator.is_none() {
         return run(&mut melisma(&["demo", "-o", "/tmp/demo", "--force", "--device", "cpu"]));
     }
+    run(&mut melisma(&["speak", "Hello!", "-o", "/tmp/hello.wav", "--force"]))?;
     run(&mut melisma(&["synth", "preset:focus", "-o", "/tmp/in.wav", "--seconds", "2", "--force"]))?;
     run(&mut melisma(&["encode", "/tmp/in.wav", "-o", "/tmp/tokens.json", "--force"]))?;
     run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod audio_formats;
+mod audio_lost;
 mod audio_matroska;
 mod audio_opus;
 mod audio_stream;
@@ -23,6 +24,7 @@ mod pack_bad_input;
 mod pack_model;
 mod pack_source;
 mod process;
+#[cfg(feature = "voice")]
 mod readme;
 mod repository;
 mod runtime;
