@@ -1,5 +1,5 @@
 """Sentences made of parts: words of a large list in any order, numbers, times, money, letters, and everyday talk."""
-import itertools, re
+import itertools, os, re
 
 NAMES = """Anna Ben Clara David Emma Frank Grace Henry Iris Jack Karen Leo Maria Nina Oscar Paul Rosa Sam Tara Victor
 Leah Zoe Mia Dan James Robert John Michael William Richard Joseph Thomas Charles Daniel Matthew Anthony Mark Steven
@@ -110,6 +110,10 @@ NUMBERS = re.sub(r"\s+", " ", NUMBERS).split("|")
 
 
 def words_of(path):
+    """Returns the words of a list; a missing one has none."""
+    if not os.path.exists(path):
+        print(f"{path}: missing", flush=True)
+        return []
     with open(path) as file:
         return [word for word in file.read().split() if re.fullmatch(r"[A-Za-z][a-z]+('[a-z]+)?", word) and len(word) < 16]
 

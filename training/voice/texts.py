@@ -3,9 +3,10 @@
 
     texts.py OUT.json.gz --harvard HARVARD.txt [--limit N]
 
-Debian's wordnet-base, dict-gcide, dict-devil, dict-jargon, anarchism, debian-handbook, fortunes and wamerican-large
-must be installed, and PyPI's num2words and chatterbot-corpus. What a package lacks is left out and said. No sentence of
-HARVARD.txt, nor one like it, gets in: the voice is measured with those.
+PyPI's num2words and tokenizers must be installed. The sentences come from Debian's wordnet-base, fortunes, dict-gcide,
+dict-devil, dict-jargon, dict-foldoc, anarchism, debian-handbook and gnome-user-docs, and from PyPI's chatterbot-corpus;
+the templates take words of Debian's wamerican-large and wamerican-small. What is missing is left out and said. No
+sentence of HARVARD.txt, nor one like it, gets in: the voice is measured with those.
 """
 import argparse, collections, glob, gzip, html, importlib.util, json, os, random, re
 
@@ -50,6 +51,9 @@ def sentences(text):
 
 
 def read(path):
+    """Returns the text of a file; that of a missing one is empty."""
+    if not os.path.exists(path):
+        return ""
     opener = gzip.open if path.endswith((".gz", ".dz")) else open
     with opener(path, "rt", encoding="utf-8", errors="ignore") as file:
         return file.read()
@@ -156,7 +160,7 @@ def main():
         kept = [text for text in found[:most] if not refusal.refuses(text)]
         refused += min(len(found), most) - len(kept)
         chosen |= dict.fromkeys(kept)
-        print(f"{name}: {len(kept)} of {len(found)}", flush=True)
+        print(f"{name}: {len(kept)} of {len(found)}" if found else f"{name}: missing", flush=True)
     for name, make in templates.MAKERS.items():
         kept = [text for text in filter(None, map(clean, make(draw))) if not refusal.refuses(text)]
         new = len(set(kept) - set(chosen))
