@@ -6,6 +6,6 @@ use crate::process::{cargo, run};
 use anyhow::Result;
 
 pub fn check() -> Result<Outcome> {
-    run(cargo(["check"]).args(front::SELECTION).args(["--no-default-features", "--features", "cuda-12"]))?;
+    run(cargo(["check"]).args(front::SELECTION).args(["--no-default-features", "--features", "cuda-12,voice"]))?;
     Ok(Outcome::Passed)
 }

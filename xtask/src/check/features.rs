@@ -4,6 +4,7 @@
 //! on their own as well.
 
 use super::outcome::Outcome;
+use super::tally::Tally;
 use crate::process::{cargo, run};
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
@@ -17,8 +18,13 @@ const ALONE: [&str; 2] = ["melisma-py", "melisma-server"];
 /// A selection that cannot be built, and what the build says.
 const REFUSED: (&str, &str) = ("cuda-12,cuda-13", "the features `cuda-12` and `cuda-13` exclude each other");
 
+/// The unit tests of a server without the built-in voice.
+const VOICELESS: [&str; 8] =
+    ["test", "--quiet", "-p", "melisma-server", "--lib", "--no-default-features", "--features", "cuda-13"];
+
 /// Tests of a library that has nothing built in.
 const MISSING: &str = "a_build_without";
+const N_MISSING: u64 = 3;
 
 /// Tests of the kernels that are quick without optimisation, which is quick to build.
 const TESTS: [&str; 3] = ["convert::", "device::", "queue::"];
@@ -37,8 +43,11 @@ pub fn check_long() -> Result<Outcome> {
         run(&mut cargo(["check", "--quiet", "-p", package]))?;
     }
     run(&mut cargo(["check", "--quiet", "-p", "melisma-cli", "--no-default-features"]))?;
+    run(&mut cargo(VOICELESS))?;
     let bare = ["test", "--quiet", "-p", "melisma", "--lib", "--no-default-features", "--features", "speak"];
-    run(cargo(bare).args(["--", MISSING]))?;
+    let mut missing = Tally::default();
+    missing.run(cargo(bare).args(["--", MISSING]))?;
+    ensure!(missing.passed() >= N_MISSING, "{} tests are called `{MISSING}...`, not {N_MISSING}", missing.passed());
     let (features, sentence) = REFUSED;
     let output = cargo(["check", "--quiet"]).args(selection(features)).output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -49,7 +58,7 @@ pub fn check_long() -> Result<Outcome> {
     tests.args(["--config", "profile.dev.package.melisma-kernels.opt-level=0", "--lib"]);
     run(tests.arg("--").args(TESTS).args(["--skip", "on_cuda", "--skip", "large_outputs"]))?;
     Ok(Outcome::Counted(format!(
-        "{} selections, 1 refused, {} packages alone, a program without a voice, the CPU without CUDA",
+        "{} selections, 1 refused, {} packages alone, a program and a server without a voice, the CPU without CUDA",
         SELECTIONS.len(),
         ALONE.len()
     )))

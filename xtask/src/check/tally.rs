@@ -36,6 +36,11 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
+    /// Returns how many tests passed, those that skipped included.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// Runs a `cargo test` and adds its closing lines.
     pub fn run(&mut self, command: &mut Command) -> Result<()> {
         let result = tee(command, |line| self.add(line));

@@ -3,9 +3,13 @@
 use anyhow::{Context, Result, bail};
 
 /// What a block may need that not every machine has: `<!-- needs: gpu -->` above it.
-pub const NEEDS: [&str; 5] = ["gpu", "docker", PEERS, "model", "clone"];
+pub const NEEDS: [&str; 5] = [GPU, DOCKER, PEERS, MODEL, "clone"];
+pub const GPU: &str = "gpu";
+pub const DOCKER: &str = "docker";
 /// Packages of Python that the checks install only where many tests run.
 pub const PEERS: &str = "peers";
+/// A published model.
+pub const MODEL: &str = "model";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {

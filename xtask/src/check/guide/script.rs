@@ -2,6 +2,7 @@
 
 use super::Page;
 use super::block::{Block, Language};
+use super::model::StandIns;
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// What a clone has that the commands of the guide name.
-const LINKED: [&str; 5] = ["bench", "crates", "deploy", "docs", "golden"];
+const LINKED: [&str; 6] = ["bench", "crates", "deploy", "docs", "golden", "training"];
 /// Seconds after which a page hangs; all of them take a small part of it, but for the benches among the peers.
 const LIMIT: &str = "1500";
 /// The port of `melisma serve`, which may be in use here.
@@ -26,7 +27,9 @@ pub struct Setup {
     /// The folder with the Python package.
     pub package: PathBuf,
     /// Needs that this machine meets.
-    pub met: &'static [&'static str],
+    pub met: Vec<&'static str>,
+    /// What takes the place of published models, where that need is met.
+    pub stand_ins: Option<StandIns>,
 }
 
 impl Setup {
@@ -36,8 +39,11 @@ impl Setup {
         for name in LINKED {
             std::os::unix::fs::symlink(tree::root().join(name), folder.join(name)).context(name)?;
         }
+        if let Some(stand_ins) = &self.stand_ins {
+            stand_ins.link(page, folder)?;
+        }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let text = script(page, self.met).replace(PORT, &format!("127.0.0.1:{port}"));
+        let text = script(page, &self.met).replace(PORT, &format!("127.0.0.1:{port}"));
         let (file, log) = (folder.join(".script"), folder.join(".log"));
         fs::write(&file, text).with_context(|| tree::shown(&file))?;
         let output = fs::File::create(&log).with_context(|| tree::shown(&log))?;
@@ -64,8 +70,9 @@ impl Setup {
             }
         }
         let folders = [&self.program, &self.python].map(|file| file.parent().unwrap_or(Path::new("")).to_path_buf());
+        let folders = self.stand_ins.iter().map(StandIns::programs).chain(folders);
         let path = env::var_os("PATH").unwrap_or_default();
-        command.env("PATH", env::join_paths(folders.into_iter().chain(env::split_paths(&path)))?);
+        command.env("PATH", env::join_paths(folders.chain(env::split_paths(&path)))?);
         command.env("PYTHONPATH", &self.package).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("HOME", home).env("MELISMA_DEVICE", "cpu").env("MELISMA_SERVE_STREAMS", "2");
         Ok(())
@@ -111,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_block_that_fails_is_named() {
-        let setup = Setup { program: "a/melisma".into(), python: "b/python".into(), package: "c".into(), met: &[] };
+        let [program, python, package] = ["a/melisma", "b/python", "c"].map(PathBuf::from);
+        let setup = Setup { program, python, package, met: Vec::new(), stand_ins: None };
         let folder = tree::target().join("check/guide-test");
         let page = |text: &str| Page { path: "a.md".into(), text: text.into(), blocks: blocks(text).unwrap() };
         tree::remove(&folder).unwrap();
