@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Once, OnceLock};
@@ -24,6 +25,7 @@ use crate::http::timeouts::ConnectionTimeouts;
 use crate::live::SynthPool;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::queue::SlotQueue;
 use crate::speakers::Speakers;
 use crate::stopper::Stopper;
 use crate::token_report::TokenReports;
@@ -173,6 +175,11 @@ pub struct App {
 }
 
 impl Decoder {
+    /// Returns the queues in which requests wait: for a stream, and for a speaker of each voice model.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &SlotQueue> {
+        iter::once(self.batcher.slots()).chain(self.speakers.iter().map(Speakers::slots))
+    }
+
     /// Returns the frames that wait for their step, in all engines.
     pub(crate) fn queue_depth(&self) -> usize {
         let own = self.speakers.iter().filter_map(Speakers::codec).map(|codec| codec.batcher.queue_depth());

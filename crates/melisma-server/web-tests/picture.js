@@ -38,9 +38,9 @@ async function drawReport(browser) {
     const page = await blank(browser, { colorScheme, viewport: VIEWPORT });
     await page.goto(pathToFileURL(join(folder, "report.html")).href);
     await page.waitForFunction(() => [...document.images].every((image) => image.complete));
-    // So do the figures. The chapters about tokens and music have most to see.
+    // So do the figures. The chapters about speech and tokens come first.
     await page.addStyleTag({ content: ".facts { display: none }" });
-    await page.evaluate(() => document.querySelector("#snac").scrollIntoView());
+    await page.evaluate(() => document.querySelector("#speak").scrollIntoView());
     await page.screenshot({ path: join(FOLDER, `report-${colorScheme}.png`) });
     await page.context().close();
   }

@@ -24,8 +24,21 @@ test("the example is spoken without an option, and its samples are those of the 
   assert.deepEqual(page.complaints, []);
 });
 
-test("its name is in the lists of models and voices", async () => {
-  const ids = async (path, key) => (await (await fetch(`${voice.url}${path}`)).json())[key].map(({ id }) => id);
-  assert.ok((await ids("/v1/models", "data")).includes("voice"));
-  assert.equal((await ids("/v1/audio/voices", "voices")).length, 1);
+test("its name is in the lists of models and voices, and is spoken", async () => {
+  const list = async (path, key) => (await (await fetch(`${voice.url}${path}`)).json())[key];
+  assert.equal((await list("/v1/models", "data"))[0].id, "voice");
+  assert.deepEqual(await list("/v1/audio/voices", "voices"), [{ id: "voice", name: "voice" }]);
+  const page = await open(browser, voice, { hash: "#speak" });
+  await until(() => page.isVisible("#text"), "the text field is there");
+  assert.deepEqual(await page.locator("#voice option").allTextContents(), ["voice"]);
+  const headers = { "content-type": "application/json" };
+  const said = async (name) => {
+    const body = JSON.stringify({ input: "Good morning.", voice: name, response_format: "pcm" });
+    const reply = await fetch(`${voice.url}/v1/audio/speech`, { method: "POST", headers, body });
+    return [reply.status, Buffer.from(await reply.arrayBuffer()).toString("base64")];
+  };
+  const [status, samples] = await said("voice");
+  assert.equal(status, 200);
+  assert.deepEqual(await said("default"), [status, samples], "any first voice has this name too");
+  assert.equal((await said("slt"))[0], 400);
 });

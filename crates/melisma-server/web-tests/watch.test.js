@@ -103,6 +103,20 @@ test("waiting requests have a chart where the server has a queue", async () => {
   assert.match(bound, /^M0 \d+\.\dH300$/, "the limit is a line");
 });
 
+test("a voice model has a chart of its speakers and of the texts that wait for it", async () => {
+  const page = await watching(server);
+  assert.equal(await chart(page, "speakers of").count(), 0, "this server has no voice model");
+  const one = (model, used, waiting) => ({ model, in_use: used, waiting, capacity: { speakers: 4 } });
+  await report(page, { speakers: [one("voice", 4, 3), one("orpheus", 1, 0)], queue: { waiting: 3 } });
+  assert.match(await chart(page, "speakers of voice").textContent(), /^4 of 4speakers of voicewaiting 3/);
+  assert.match(await chart(page, "speakers of orpheus").textContent(), /^1 of 4speakers of orpheuswaiting 0/);
+  assert.match(await chart(page, "wait for a place").textContent(), /^3requests/, "the queue counts them too");
+  const paths = await chart(page, "speakers of voice").evaluate((element) =>
+    ["limit", "first", "second"].map((name) => element.querySelector(`path.${name}`).getAttribute("d")));
+  assert.ok(paths.every((path) => /^M/.test(path)), "speakers, their limit and those who wait have lines");
+  assert.notEqual(paths[1], paths[2]);
+});
+
 test("a GPU has charts of what it tells, and they say when it falls silent", async () => {
   const page = await watching(server);
   // In one turn, because the server's own reports come every second.

@@ -28,6 +28,8 @@ function counts(reasons, names) {
 }
 const shown = (seconds) => (seconds === null ? "–" : milliseconds(seconds));
 const megabytes = (bytes) => `${figure(bytes / MEGABYTE)} MB`;
+/** The caption of a line, with a mark of its colour. */
+const mark = (line, text) => make("span", {}, make("i", { class: line }), text);
 
 export class WatchView {
   /** @param {import("./status.js").Status} status */
@@ -99,9 +101,7 @@ export class WatchView {
     show(find("device"), `On ${device}, with room for ${count(report.capacity_streams, "stream")} of tokens${music}.`);
     this.takePlaces("decode", "places for tokens", places.decode);
     this.takePlaces("synth", "places for music", places.synth);
-    for (const { model, in_use, capacity } of report.speakers ?? []) {
-      this.takePlaces(`speakers-${model}`, `speakers of ${model}`, { in_use, limit: capacity.speakers });
-    }
+    (report.speakers ?? []).forEach((one) => this.takeSpeakers(one));
     this.takeDecode(stages.decode, report.frame_seconds);
     if (queue) {
       this.takeQueue(queue);
@@ -137,6 +137,13 @@ export class WatchView {
     }
   }
 
+  /** The texts that a voice model speaks, and those that wait for it. */
+  takeSpeakers({ model, in_use: used, waiting, capacity: { speakers: limit } }) {
+    const chart = this.chart(`speakers-${model}`, { title: `speakers of ${model}, and texts that wait`, nLines: 2 });
+    const note = [mark("first", `speakers of ${model}`), mark("second", `waiting ${waiting}`)];
+    chart.add(`${used} of ${limit.toLocaleString("en")}`, [used, waiting], { note, limit });
+  }
+
   takeDecode(times, frameSeconds) {
     this.takeTimes("time", "decoding", times, frameSeconds && ["frame", frameSeconds]);
   }
@@ -151,7 +158,6 @@ export class WatchView {
 
   /** A chart of two quantiles, and of what bounds them: its name and its seconds. */
   takeTimes(name, title, { p50_seconds: p50 = null, p99_seconds: p99 = null }, bound) {
-    const mark = (line, text) => make("span", {}, make("i", { class: line }), text);
     const note = [mark("first", `${title}, p50`), mark("second", `p99 ${shown(p99)}`)];
     const [limitName, limit] = bound || ["", 0];
     if (limit > 0) {

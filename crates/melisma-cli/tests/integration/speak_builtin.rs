@@ -49,6 +49,21 @@ fn a_text_needs_no_option() {
 }
 
 #[test]
+fn a_corpus_of_its_codes_is_warned_of() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("list.jsonl"), "{\"text\": \"Hi.\"}\n").unwrap();
+    let speak = |more: &[&str]| done(&sandbox, &[&["speak", "--list", "list.jsonl", "-f"], more].concat()).stderr;
+    let warning = "warning: this corpus has codes of builtin:solo24; a language model such as Orpheus needs those of its \
+                   own codec: speak to a folder, and encode it with --model\n";
+    for name in ["a.jsonl", "a.safetensors", "a.h5"] {
+        let said = speak(&["-o", name]);
+        assert!(said.matches("warning: ").count() == 1 && said.contains(warning), "{name}: {said}");
+        assert!(!speak(&["-o", name, "-q"]).contains("warning"), "{name}");
+    }
+    assert!(!speak(&["-o", "spoken"]).contains("warning"));
+}
+
+#[test]
 fn the_name_of_a_file_is_spoken_with_a_note() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("hello.txt"), "Hi.").unwrap();
@@ -83,7 +98,7 @@ fn a_server_speaks_with_it_unless_told_otherwise() {
     };
     assert!(body(&say(&served))[44..] == bytes(&sandbox, "a.wav")[44..]);
     let list = |path: &str| String::from_utf8(served.ask("GET", path, "", b"")).unwrap();
-    assert!(list("/v1/models").contains(r#""id":"voice""#) && list("/v1/audio/voices").contains(r#""id":"default""#));
+    assert!(list("/v1/models").contains(r#""id":"voice""#) && list("/v1/audio/voices").contains(r#""id":"voice""#));
     let mute = Served::start(sandbox.command(&[&args[..], &["--voice-model", "none"]].concat()));
     let answer = String::from_utf8(say(&mute)).unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("no_voice"), "{answer}");

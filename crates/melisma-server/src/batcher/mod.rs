@@ -34,8 +34,8 @@ use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::queue::{Slot, SlotQueue};
 use capacity::Rounds;
-pub(crate) use capacity::largest;
 pub use capacity::{Cache as CapacityCache, Capacity, CapacityReport, Measurement, Source, period};
+pub(crate) use capacity::{Round, largest};
 pub use engine::StepEngine;
 use idle::Idle;
 pub use schedule::{Account, Due, Key, Row, Schedule, Step};
@@ -51,6 +51,8 @@ const OUTPUT_BLOCKS: usize = 8;
 pub struct Batcher<E: StepEngine = Engine> {
     shared: Arc<Shared<E>>,
     thread: Option<JoinHandle<()>>,
+    /// Where its capacity is cached.
+    cache: Option<CapacityCache>,
 }
 
 /// Where a decoding batcher runs.
@@ -142,6 +144,7 @@ impl Batcher {
         let mut engine = Engine::new(model, queue, budget, options)?;
         let period = period(model.config());
         let mut rounds = Rounds::new(&engine, model.config(), options.max_streams)?;
+        let mut cached = None;
         let (report, idle) = match sizing {
             Sizing::Given(capacity) => (CapacityReport::pinned(capacity), None),
             Sizing::Pinned => {
@@ -155,10 +158,13 @@ impl Batcher {
                 if let Some(note) = note {
                     log.line(Level::Info, &note);
                 }
+                cached = cache.clone();
                 (report, Some(Idle::of(rounds, cache, log.clone())))
             }
         };
-        Self::begin(engine, period, (report, idle), (metrics, log))
+        let mut batcher = Self::begin(engine, period, (report, idle), (metrics, log))?;
+        batcher.cache = cached;
+        Ok(batcher)
     }
 }
 
@@ -197,7 +203,7 @@ impl<E: StepEngine> Batcher<E> {
         });
         let worker = worker::Worker::new(Arc::clone(&shared), engine, idle);
         let thread = thread::start("batcher", move || worker.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), cache: None })
     }
 
     /// Opens a stream, or returns `None` if the device is fully used. Never waits.
@@ -235,6 +241,11 @@ impl<E: StepEngine> Batcher<E> {
     /// Returns the capacity of the device, and where it comes from.
     pub fn capacity(&self) -> CapacityReport {
         *self.shared.capacity.lock()
+    }
+
+    /// Returns where its capacity is cached, if it is.
+    pub(crate) fn cache(&self) -> Option<&CapacityCache> {
+        self.cache.as_ref()
     }
 
     /// Returns whether the device failed and has done nothing since.

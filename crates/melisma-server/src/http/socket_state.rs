@@ -66,7 +66,7 @@ impl SocketState {
         self.has_lingered.swap(true, Relaxed)
     }
 
-    /// Notes that bytes moved. The end of a client's bytes is none.
+    /// Notes that bytes moved. The end of a client's bytes does not count.
     pub fn note(&self, n_bytes: usize) {
         if n_bytes > 0 {
             self.moved_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);

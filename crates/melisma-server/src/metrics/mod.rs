@@ -158,7 +158,7 @@ impl Metrics {
         *self.dropped.lock().entry(reason).or_default() += 1;
     }
 
-    /// Counts a request that got an error. Asking a WebSocket's route whether it would open is none.
+    /// Counts a request that got an error. The answer that asks for a WebSocket does not count.
     pub fn refused(&self, failure: &Failure) {
         if failure.status != StatusCode::UPGRADE_REQUIRED {
             *self.refused.lock().entry(failure.code()).or_default() += 1;

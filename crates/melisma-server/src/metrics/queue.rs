@@ -1,4 +1,4 @@
-//! Waits for a free stream.
+//! Waits for a free stream or speaker.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -59,11 +59,11 @@ impl QueueMetrics {
 
     /// Writes Prometheus' text format.
     pub(super) fn write(&self, text: &mut String) {
-        head(text, "queue_wait_seconds", "histogram", "Time that requests waited for a free stream.");
+        head(text, "queue_wait_seconds", "histogram", "Time that requests waited for a free stream or speaker.");
         self.waits.write("melisma_queue_wait_seconds", "", text);
-        head(text, "queue_waited_total", "counter", "Requests that got a stream after a wait.");
+        head(text, "queue_waited_total", "counter", "Waits that ended with a stream or speaker.");
         let _ = writeln!(text, "melisma_queue_waited_total {}", self.waited.load(Relaxed));
-        head(text, "queue_given_up_total", "counter", "Requests that got no stream, by reason.");
+        head(text, "queue_given_up_total", "counter", "Waits that ended without one, by reason.");
         for (reason, n) in &*self.given_up.lock() {
             let _ = writeln!(text, "melisma_queue_given_up_total{{reason=\"{reason}\"}} {n}");
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use melisma::lock::Mutex;
+use melisma::speak::Step;
 use serde_json::{Value, json};
 
 use super::head;
@@ -38,10 +39,10 @@ impl Default for SpeakerMetrics {
 }
 
 impl SpeakerMetrics {
-    /// Counts a step that drew `n_tokens`.
-    pub fn step(&self, has_prompt: bool, n_tokens: usize, time: Duration) {
-        self.tokens.fetch_add(n_tokens as u64, Relaxed);
-        self.steps[usize::from(has_prompt)].add(time.as_secs_f64());
+    /// Counts a step, which took `time`.
+    pub fn step(&self, step: &Step, time: Duration) {
+        self.tokens.fetch_add(step.n_tokens as u64, Relaxed);
+        self.steps[usize::from(step.has_prompt)].add(time.as_secs_f64());
     }
 
     /// Counts a text that ended.

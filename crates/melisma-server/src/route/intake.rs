@@ -70,8 +70,8 @@ impl Choice {
 
     /// Returns why a stream would be refused now.
     pub(super) fn refusal(app: &App) -> Option<Failure> {
-        let refusal =
-            |places: Places<'_>| places.slots.refusal(app.limits.queue).map(|wait| places.too_long(app, wait));
+        let longest = app.limits.queue;
+        let refusal = |places: Places<'_>| places.slots.refusal(longest).map(|wait| places.too_long(longest, wait));
         ready(app).map_or_else(Some, |decoder| refusal(Places::of(decoder)))
     }
 
@@ -80,10 +80,11 @@ impl Choice {
     /// # Errors
     /// 503 while the model is loaded, when the device is fully used for too long, and when the server drains.
     pub(super) async fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
-        self.open_for(app, None).await
+        self.open_for(app, None, app.limits.queue).await
     }
 
-    /// Opens a stream of a voice model, which may have its own codec, see [`OwnCodec`].
+    /// Opens a stream of a voice model, which may have its own codec, see [`OwnCodec`]. `left` is what its request may
+    /// yet wait.
     ///
     /// # Errors
     /// As [`Choice::open`].
@@ -91,6 +92,7 @@ impl Choice {
         self,
         app: &Arc<App>,
         own: Option<&OwnCodec>,
+        left: Duration,
     ) -> Result<(Intake, Output, Layout), Failure> {
         let decoder = ready(app)?;
         let (model, batcher) = match own {
@@ -100,7 +102,7 @@ impl Choice {
         let config = model.config();
         let reader = Reader::new(self.tokens, config)?;
         let places = Places::of(decoder);
-        let slot = places.slot(app).await?;
+        let slot = places.slot(app, left).await?;
         let (input, output) = batcher.open_in(slot, self.noise).ok_or_else(|| places.full(""))?;
         let period = batcher::period(config);
         let intake = Intake {
@@ -139,17 +141,18 @@ impl<'a> Places<'a> {
         Self { slots: decoder.batcher.slots(), name: "streams" }
     }
 
-    /// Returns a slot, at once or after a wait in the queue.
+    /// Returns a slot, at once or after a wait in the queue of at most `left`: the limit, less what the request has
+    /// waited for another slot.
     ///
     /// # Errors
     /// 503 when all are taken for too long, and when the server drains.
-    pub(super) async fn slot(self, app: &App) -> Result<Slot, Failure> {
+    pub(super) async fn slot(self, app: &App, left: Duration) -> Result<Slot, Failure> {
         let (longest, queue) = (app.limits.queue, &app.metrics.queue);
-        let mut waiting = match self.slots.enter(longest) {
+        let mut waiting = match self.slots.enter(left) {
             Entry::Slot(slot) => return Ok(slot),
             Entry::Refused { wait } => {
                 queue.gave_up("refused");
-                return Err(self.too_long(app, wait));
+                return Err(self.too_long(longest, wait.saturating_add(longest.saturating_sub(left))));
             }
             Entry::Waiting(waiting) => waiting,
         };
@@ -157,7 +160,7 @@ impl<'a> Places<'a> {
         let mut wait = queue.wait();
         let mut stop = app.stop.clone();
         let drained = async { drop(stop.wait_for(|stop| *stop).await) };
-        let first = race(waiting.slot(), race(sleep(longest), drained)).await;
+        let first = race(waiting.slot(), race(sleep(left), drained)).await;
         let failure = match first {
             First::A(Some(slot)) => {
                 wait.reason = None;
@@ -166,7 +169,7 @@ impl<'a> Places<'a> {
             First::A(None) | First::B(First::A(())) => {
                 waiting.give_up();
                 wait.reason = Some("timeout");
-                self.full(&format!("; none became free within {} s", longest.as_secs_f64()))
+                self.full(&format!("; the wait was longer than {} s", longest.as_secs_f64()))
             }
             First::B(First::B(())) => {
                 wait.reason = Some("draining");
@@ -176,15 +179,14 @@ impl<'a> Places<'a> {
         Err(failure)
     }
 
-    /// Returns the refusal of a request that would have to wait too long.
-    fn too_long(self, app: &App, wait: Duration) -> Failure {
-        let longest = app.limits.queue;
+    /// Returns the refusal of a request whose whole wait would be longer than `longest`.
+    fn too_long(self, longest: Duration, wait: Duration) -> Failure {
         match longest.is_zero() {
             true => self.full(""),
             false => {
                 let (wait_s, longest_s) = (wait.as_secs_f64(), longest.as_secs_f64());
                 let more = format!("; the wait for one is about {wait_s:.1} s, the limit {longest_s} s");
-                self.full(&more).retry_after(wait - longest)
+                self.full(&more).retry_after(wait.saturating_sub(longest))
             }
         }
     }
@@ -321,4 +323,45 @@ pub(super) fn record(app: &App, id: &str, ledger: Ledger, n_samples: u64) -> Val
     let report = TokenReport { ledger, n_samples };
     app.token_reports.insert(id, report);
     report.json()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Runtime;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::app::{Limits, Listen, Settings};
+    use crate::build_info::BuildInfo;
+    use crate::http::guard::Guard;
+    use crate::log::Log;
+    use crate::stopper::Stopper;
+
+    #[test]
+    fn the_waits_of_a_request_have_one_limit_together() {
+        let queue = Duration::from_secs(3600);
+        let settings = Settings {
+            listen: Listen::Address("127.0.0.1:0".parse().unwrap()),
+            guard: Guard::default(),
+            limits: Limits { queue, ..Limits::default() },
+            log: Log::default(),
+            threads: 1,
+            upstream: None,
+            build: BuildInfo::default(),
+            stopper: Stopper::default(),
+        };
+        let (_drain, stop) = watch::channel(false);
+        let (app, slots) = (App::new(settings, stop), SlotQueue::new(1));
+        let places = Places { slots: &slots, name: "streams" };
+        let held = slots.try_acquire();
+        Runtime::new().unwrap().block_on(async {
+            let first = race(places.slot(&app, queue), async {}).await;
+            assert!(held.is_some() && matches!(first, First::B(())), "{first:?}");
+            // This one has waited as long before.
+            let failure = places.slot(&app, Duration::ZERO).await.unwrap_err();
+            let expected = "1 of 1 streams are in use; the wait for one is about 3600.";
+            assert!(failure.message().starts_with(expected), "{}", failure.message());
+        });
+        assert_eq!(app.metrics.queue.json()["given_up"]["refused"], 1);
+    }
 }

@@ -14,7 +14,6 @@ use tokio::time::sleep;
 
 use super::Call;
 use crate::app::{App, Decoder};
-use crate::batcher::Batcher;
 use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
 use crate::http::race::{First, race};
@@ -78,7 +77,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
             gauge("queue_frames", "Frames that wait for their step.", decoder.queue_depth()),
             gauge("decode_streams", "Streams that the decoder serves.", slots.in_use()),
             gauge("decode_capacity_streams", "Streams that the decoder can serve.", slots.limit()),
-            gauge("queue_waiting", "Requests that wait for a free stream.", slots.waiting()),
+            gauge("queue_waiting", "Requests that wait for a free stream or speaker.", waiting(decoder)),
             gauge("encode_queue_frames", "Frames that wait for the encoder.", decoder.encoder.queue_depth()),
             gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.slots().in_use()),
         ]);
@@ -137,13 +136,15 @@ fn speaker_metrics(app: &App, text: &mut String) {
     metrics::speaker::write(&metrics, text);
 }
 
-/// Returns `[{"model", "in_use", "waiting", "capacity", ...}]` of the voice models.
+/// Returns `[{"model", "in_use", "waiting", "expected_seconds", "refused", "capacity", ...}]` of the voice models.
 fn speakers(app: &App) -> Value {
     let one = |model: &Speakers| {
         let mut report = model.metrics().json();
         report["model"] = model.name().into();
         report["in_use"] = model.slots().in_use().into();
         report["waiting"] = model.slots().waiting().into();
+        report["expected_seconds"] = model.slots().forecast().as_secs_f64().into();
+        report["refused"] = model.slots().refused().into();
         report["capacity"] = model.capacity().json();
         report
     };
@@ -183,11 +184,17 @@ fn gpu_usage(app: &App) -> Option<GpuUsage> {
     device::usage(&app.decoder().ok()?.device)
 }
 
-/// Returns the requests that wait for a free stream, and those that did.
-fn queue(app: &App, batcher: Option<&Batcher>) -> Value {
+/// Returns how many requests wait for a free stream or speaker.
+fn waiting(decoder: &Decoder) -> usize {
+    decoder.queues().map(SlotQueue::waiting).sum()
+}
+
+/// Returns the requests that wait for a free stream or speaker, and those that did.
+fn queue(app: &App, decoder: Option<&Decoder>) -> Value {
     let mut queue = app.metrics.queue.json();
-    queue["waiting"] = batcher.map_or(0, |batcher| batcher.slots().waiting()).into();
-    queue["expected_seconds"] = batcher.map(|batcher| batcher.slots().forecast().as_secs_f64()).into();
+    let longest = decoder.and_then(|decoder| decoder.queues().map(SlotQueue::forecast).max());
+    queue["waiting"] = decoder.map_or(0, waiting).into();
+    queue["expected_seconds"] = longest.map(|wait| wait.as_secs_f64()).into();
     queue["limit_seconds"] = app.limits.queue.as_secs_f64().into();
     queue
 }
@@ -195,6 +202,7 @@ fn queue(app: &App, batcher: Option<&Batcher>) -> Value {
 fn report(app: &App) -> Value {
     let decoder = app.decoder().ok();
     let batcher = decoder.map(|decoder| &decoder.batcher);
+    let refused = decoder.map_or(0, |decoder| decoder.queues().map(SlotQueue::refused).sum::<usize>());
     json!({
         "type": "status",
         "build": app.build.json(),
@@ -212,13 +220,13 @@ fn report(app: &App) -> Value {
         })),
         "capacity_streams": batcher.map_or(0, |batcher| batcher.slots().limit()),
         "capacity": batcher.map(|batcher| batcher.capacity().json()),
-        "queue": queue(app, batcher),
+        "queue": queue(app, decoder),
         "places": places(app),
         "speakers": speakers(app),
         "frame_seconds": decoder.map(|decoder| frame_seconds(decoder.model.config())),
         "missed_deadlines": app.metrics.missed_frames(),
         "refusals": app.metrics.refusals_json(),
-        "refused": batcher.map_or(0, |batcher| batcher.slots().refused()) + app.connections.refused(),
+        "refused": refused + app.connections.refused(),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::{HeaderMap, StatusCode};
@@ -84,8 +85,10 @@ async fn speak_here(
     let script = script.map_err(|error| Failure::parameter("input", with_hint(&error)))?;
     let prompt_tokens = Arc::new(AtomicU64::new(script.n_tokens() as u64));
     let places = Places { slots: speakers.slots(), name: "speakers" };
-    let slot = places.slot(app).await?;
-    let (intake, output, layout) = Choice::frames().open_for(app, speakers.codec()).await?;
+    let (longest, start) = (app.limits.queue, Instant::now());
+    let slot = places.slot(app, longest).await?;
+    let left = longest.saturating_sub(start.elapsed());
+    let (intake, output, layout) = Choice::frames().open_for(app, speakers.codec(), left).await?;
     record.note_time("queue_seconds");
     let speech = speakers.open_in(slot, script).ok_or_else(|| places.full(""))?;
     let feed = Feed::start(feed_frames(Arc::clone(&record), speech, intake));

@@ -1,19 +1,22 @@
 //! How many texts a voice model speaks at a time.
 //!
-//! The cache says how many have room, and the time of a step how many are heard without a gap: a frame takes a step for
-//! each of its tokens, in a part of the time that it sounds, because the codec needs the device too.
+//! The model's cache says how many have room, and the time of a step how many are heard without a gap: a frame takes a
+//! step for each of its tokens, in a part of the time that it sounds, because the codec needs the device too. Steps are
+//! measured in rounds until the rounds agree, and compared with those of earlier starts, as those of streams are.
 
-use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use melisma::speak::{Ensemble, EnsembleOptions, Speaker};
 use melisma::text::{count, duration, size};
 use melisma::{Device, Result};
 use serde_json::{Value, json};
 
-use crate::batcher::{largest, period};
-use crate::config::Speakers as Sizing;
+use super::Setup;
+use crate::batcher::{CapacityReport, Measurement, Round, Source, largest, period};
+use crate::log::Level;
 
 /// The steps of a frame take this part of the time that it sounds.
 const SHARE: f64 = 0.5;
@@ -25,6 +28,8 @@ pub struct SpeakerCapacity {
     pub speakers: usize,
     /// Where the number comes from.
     pub source: SpeakerSource,
+    /// What this process measured, if it did.
+    pub measured: Option<Measurement>,
     /// The time of a step of so many.
     pub step: Duration,
     /// Seconds of speech of each of them in a second of steps.
@@ -38,8 +43,10 @@ pub struct SpeakerCapacity {
 /// Where a number of speakers comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpeakerSource {
-    /// The time of a step was measured.
+    /// This process measured the time of steps.
     Measured,
+    /// An earlier process measured it better.
+    Cached,
     /// More do not fit into the memory.
     Memory,
     /// The user chose it.
@@ -50,6 +57,7 @@ impl fmt::Display for SpeakerCapacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.source {
             SpeakerSource::Measured => "as measured",
+            SpeakerSource::Cached => "as measured before",
             SpeakerSource::Memory => "for which there is memory",
             SpeakerSource::Given => "as set",
         };
@@ -63,45 +71,50 @@ impl fmt::Display for SpeakerCapacity {
 }
 
 impl SpeakerCapacity {
-    /// Returns `{"speakers", "source", "step_seconds", "cache_bytes"}`.
+    /// Returns `{"speakers", "source", "measured_speakers", "rounds", "error", "step_seconds", "cache_bytes"}`.
     pub fn json(&self) -> Value {
         let source = match self.source {
             SpeakerSource::Measured => "measured",
+            SpeakerSource::Cached => "cached",
             SpeakerSource::Memory => "memory",
             SpeakerSource::Given => "given",
         };
         json!({
             "speakers": self.speakers,
             "source": source,
+            "measured_speakers": self.measured.map(|measured| measured.capacity.streams),
+            "rounds": self.measured.map(|measured| measured.n_rounds),
+            "error": self.measured.map(|measured| measured.error),
             "step_seconds": self.step.as_secs_f64(),
             "cache_bytes": self.cache_bytes,
         })
     }
 }
 
-/// Opens the ensemble of a voice model, whose cache may take `share` of the free memory. Unless a number is given, no
+/// Opens the ensemble of a voice model, whose cache may take a part of the free memory. Unless a number is given, no
 /// more are measured than there are streams: a text that waits for one would keep others from speaking.
-pub(super) fn open(
-    speaker: &Arc<Speaker>,
-    (sizing, n_streams): (Sizing, usize),
-    share: f64,
-) -> Result<(Ensemble, SpeakerCapacity)> {
-    let most = sizing.0.unwrap_or_else(|| most(speaker.context().device()).min(n_streams).max(1));
+pub(super) fn open(speaker: &Arc<Speaker>, setup: &Setup) -> Result<(Ensemble, SpeakerCapacity)> {
+    let given = setup.sizing.0;
+    let most = given.unwrap_or_else(|| most(speaker.context().device()).min(setup.n_streams).max(1));
     let open = |n_texts: usize| {
-        let cache_bytes = (speaker.free_cache_bytes(n_texts) as f64 * share) as u64;
+        let cache_bytes = (speaker.free_cache_bytes(n_texts) as f64 * setup.memory_share) as u64;
         Ensemble::new(Arc::clone(speaker), EnsembleOptions { n_texts, cache_bytes })
     };
     let mut ensemble = open(most)?;
     let config = speaker.codec().config();
     let frame = period(config);
     let (n_fitting, limit) = (ensemble.n_texts(), frame.mul_f64(SHARE / config.n_slots() as f64));
-    let (speakers, source) = match sizing.0 {
-        Some(number) => (number, SpeakerSource::Given),
-        None => match measured(&mut ensemble, n_fitting, limit)? {
-            n if n < n_fitting => (n, SpeakerSource::Measured),
-            n if n < most => (n, SpeakerSource::Memory),
-            n => (n, SpeakerSource::Measured),
-        },
+    let report = match given {
+        // One text is spoken whatever its steps take.
+        None if n_fitting > 1 => Some(compare(speaker, setup, (measure(&mut ensemble, n_fitting, limit)?, n_fitting))),
+        _ => None,
+    };
+    let n_found = report.map_or(n_fitting, |report| report.capacity.streams.min(n_fitting));
+    let (speakers, source) = match (given, report.map(|report| report.source)) {
+        (Some(number), _) => (number, SpeakerSource::Given),
+        (None, _) if n_found == n_fitting && n_fitting < most => (n_found, SpeakerSource::Memory),
+        (None, Some(Source::Cached)) => (n_found, SpeakerSource::Cached),
+        (None, _) => (n_found, SpeakerSource::Measured),
     };
     if speakers < n_fitting {
         // A smaller cache is enough.
@@ -112,7 +125,8 @@ pub(super) fn open(
     let step = ensemble.step_time(speakers)?;
     let realtime = frame.as_secs_f64() / (step.as_secs_f64() * config.n_slots() as f64).max(1e-9);
     let (cache_bytes, n_cached) = (ensemble.cache_bytes()[0], ensemble.n_texts());
-    Ok((ensemble, SpeakerCapacity { speakers, source, step, realtime, cache_bytes, n_cached }))
+    let measured = report.and_then(|report| report.measured);
+    Ok((ensemble, SpeakerCapacity { speakers, source, measured, step, realtime, cache_bytes, n_cached }))
 }
 
 fn most(device: &Device) -> usize {
@@ -122,15 +136,46 @@ fn most(device: &Device) -> usize {
     }
 }
 
-/// Returns how many texts, up to `most`, have steps of at most `limit`; at least one.
-fn measured(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<usize> {
-    let (mut curve, mut n) = (Vec::new(), 1);
+/// Measures how many texts, up to `most`, have steps of at most `limit`.
+fn measure(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<Measurement> {
+    let (start, mut rounds) = (Instant::now(), Vec::new());
     loop {
-        let time = ensemble.step_time(n)?;
-        curve.push((n, time));
-        if time > limit || n == most {
-            return Ok((largest(&curve, limit) as usize).max(1));
+        rounds.push(round(ensemble, most, limit)?);
+        // A step draws a token for each text, and has no frames.
+        let found = Measurement::of(&rounds, |curve| (largest(curve, limit), 1));
+        if found.is_final(start) {
+            return Ok(found);
         }
-        n = (2 * n).min(most);
     }
+}
+
+/// Measures steps of 1, 2, 4, ... texts, up to `most` and those that take longer than `limit`.
+fn round(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<Round> {
+    let (mut round, mut n_texts) = (Round::new(), 1);
+    loop {
+        let time = ensemble.step_time(n_texts)?;
+        round.insert(n_texts, vec![time]);
+        if time > limit || n_texts == most {
+            return Ok(round);
+        }
+        n_texts = (2 * n_texts).min(most);
+    }
+}
+
+/// Compares a measurement of up to `most` texts with the cached one.
+fn compare(speaker: &Speaker, setup: &Setup, (measured, most): (Measurement, usize)) -> CapacityReport {
+    let Some(cache) = &setup.cache else { return measured.into() };
+    let (report, note) = cache.beside(shape(speaker.folder()), most).settle(measured);
+    if let Some(note) = note {
+        setup.log.line(Level::Info, &format!("voice model {}: {note}", setup.name));
+    }
+    report
+}
+
+/// Returns a hash of what the time of a step depends on. All weights would take seconds.
+fn shape(folder: &Path) -> String {
+    // The built-in voice has no folder.
+    let config = fs::read(folder.join("config.json")).unwrap_or_default();
+    let name = folder.as_os_str().as_encoded_bytes();
+    blake3::Hasher::new().update(name).update(&config).finalize().to_hex().to_string()
 }

@@ -10,7 +10,7 @@ use melisma::snac::{EngineOptions, Model};
 use melisma::speak::{BUILTIN, Speaker};
 use melisma::{Context, Result};
 
-use crate::batcher::{Batcher, Capacity, Setup, Sizing};
+use crate::batcher::{Batcher, Capacity, CapacityCache, Setup, Sizing};
 use crate::log::Log;
 use crate::metrics::Metrics;
 
@@ -25,6 +25,8 @@ pub struct Decoding {
     pub step_frames: usize,
     /// Where it reports times.
     pub metrics: Arc<Metrics>,
+    /// Beside which the capacities of voice models are cached.
+    pub cache: Option<CapacityCache>,
 }
 
 /// A codec of a voice model, and its engine.
@@ -40,12 +42,14 @@ impl Decoding {
     /// Decodes own codecs as `batcher` does, whose engine was opened with `options`.
     pub fn like(batcher: &Batcher, options: EngineOptions, metrics: &Arc<Metrics>) -> Self {
         let Capacity { step_frames, .. } = batcher.capacity().capacity;
-        Self { n_streams: batcher.slots().limit(), options, step_frames, metrics: Arc::clone(metrics) }
+        let (n_streams, cache) = (batcher.slots().limit(), batcher.cache().cloned());
+        Self { n_streams, options, step_frames, metrics: Arc::clone(metrics), cache }
     }
 
-    /// Decodes up to `n_streams` streams, a frame of each at a time.
+    /// Decodes up to `n_streams` streams, a frame of each at a time, and caches nothing.
     pub fn new(n_streams: usize) -> Self {
-        Self { n_streams, options: EngineOptions::new(n_streams), step_frames: n_streams, metrics: Arc::default() }
+        let (options, metrics) = (EngineOptions::new(n_streams), Arc::default());
+        Self { n_streams, options, step_frames: n_streams, metrics, cache: None }
     }
 }
 

@@ -28,6 +28,7 @@ pub use codec::{Decoding, OwnCodec};
 pub use model::{Loading, VoiceModel, open_all};
 pub use stream::{Speech, Utterance};
 
+use crate::batcher::CapacityCache;
 use crate::config::Speakers as Sizing;
 use crate::log::{Level, Log};
 use crate::metrics::SpeakerMetrics;
@@ -63,6 +64,8 @@ pub struct Setup {
     pub codec: Option<OwnCodec>,
     /// The part of the free memory that its cache may take.
     pub memory_share: f64,
+    /// As that of [`Decoding`].
+    pub cache: Option<CapacityCache>,
     /// Where it tells of its capacity.
     pub log: Log,
 }
@@ -91,9 +94,9 @@ impl Speakers {
     /// # Errors
     /// Memory is too small for its cache, or the device fails.
     pub fn start(speaker: Speaker, setup: Setup) -> Result<Self> {
-        let Setup { name, sizing, n_streams, codec, memory_share, log } = setup;
         let speaker = Arc::new(speaker);
-        let (ensemble, capacity) = capacity::open(&speaker, (sizing, n_streams), memory_share)?;
+        let (ensemble, capacity) = capacity::open(&speaker, &setup)?;
+        let Setup { name, codec, log, .. } = setup;
         log.line(Level::Info, &format!("voice model {name}: {capacity}"));
         if capacity.realtime < 1.0 {
             let speed = melisma::text::realtime(capacity.realtime, 1.0);

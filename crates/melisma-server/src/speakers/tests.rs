@@ -5,23 +5,33 @@ use melisma::runtime::memory::Budget;
 use melisma::snac::{Config, Model};
 use melisma::speak::Opening;
 use melisma::speak::synthetic::{self, Shape};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::*;
 
-/// Speakers of a model that never ends by itself, and the folder that it uses.
-fn endless(n: usize) -> (Speakers, TempDir) {
+/// A model that never ends by itself, and its codec.
+fn model() -> (TempDir, Arc<Model>) {
     let mut small = Config::snac_24khz();
     (small.encoder_dim, small.decoder_dim, small.codebook_size) = (8, 64, 16);
     let (codec, folder) = (Arc::new(Model::random(small, 1).unwrap()), tempfile::tempdir().unwrap());
     synthetic::write(folder.path(), &codec, Shape { end: -20.0, ..Shape::default() }, 3).unwrap();
+    (folder, codec)
+}
+
+fn open(folder: &Path, codec: &Arc<Model>, (sizing, decoding): (Sizing, Decoding)) -> Speakers {
     let context = Context::on(Device::cpu().unwrap(), Budget::unlimited()).unwrap();
-    let models = [VoiceModel::new(Some("one"), folder.path()).unwrap()];
+    let models = [VoiceModel::new(Some("one"), folder).unwrap()];
     let (opening, log) = (Opening::default(), Log::default());
-    let (sizing, decoding) = (Sizing(Some(n)), Decoding::new(64));
-    let loading = Loading { context: &context, codec: &codec, opening, sizing, decoding, log };
-    (open_all(&models, loading).unwrap().pop().unwrap(), folder)
+    let loading = Loading { context: &context, codec, opening, sizing, decoding, log };
+    open_all(&models, loading).unwrap().pop().unwrap()
+}
+
+/// Speakers of a model that never ends by itself, and the folder that it uses.
+fn endless(n: usize) -> (Speakers, TempDir) {
+    let (folder, codec) = model();
+    (open(folder.path(), &codec, (Sizing(Some(n)), Decoding::new(64))), folder)
 }
 
 fn begin(speakers: &Speakers, text: &str) -> Speech {
@@ -48,6 +58,29 @@ async fn frames(speech: &mut Speech) -> usize {
             return n;
         }
     }
+}
+
+#[test]
+fn a_measured_capacity_is_cached_and_compared_at_the_next_start() {
+    let ((folder, codec), cached) = (model(), tempfile::tempdir().unwrap());
+    let cache = CapacityCache::of(cached.path(), &codec, &Device::cpu().unwrap(), 64);
+    let start = |n| {
+        let decoding = Decoding { cache: Some(cache.clone()), ..Decoding::new(64) };
+        *open(folder.path(), &codec, (Sizing(n), decoding)).capacity()
+    };
+    assert_eq!((start(Some(2)).measured, CapacityCache::count(cached.path())), (None, 0));
+    let first = start(None);
+    let measured = first.measured.unwrap();
+    assert!(measured.n_rounds >= 3 && measured.capacity.streams == first.speakers, "{first:?}");
+    let file = std::fs::read_dir(cached.path().join("capacity")).unwrap().next().unwrap().unwrap().path();
+    // No measurement is as steady as this one.
+    let mut content: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    content["measurement"]["error"] = 0.0.into();
+    content["measurement"]["capacity"]["streams"] = 1.into();
+    std::fs::write(&file, content.to_string()).unwrap();
+    let second = start(None);
+    assert_eq!((second.speakers, second.source), (1, SpeakerSource::Cached));
+    assert!(second.measured.is_some() && CapacityCache::count(cached.path()) == 1);
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Worker {
             Err(error) => return self.fail(&error),
         };
         self.shared.is_lost.store(false, Relaxed);
-        self.shared.metrics.step(step.has_prompt, step.n_tokens, start.elapsed());
+        self.shared.metrics.step(&step, start.elapsed());
         // Texts may wait for room in the cache that others hold whose clients take nothing.
         let is_idle = step.n_tokens == 0 && !step.has_prompt && step.said.is_empty();
         self.idle_since = is_idle.then_some(n_changes);

@@ -18,11 +18,11 @@ pub(crate) use request::{Request, StreamFormat};
 const MODELS: [&str; 4] = ["tts-1", "tts-1-hd", "gpt-4o-mini-tts", "melisma"];
 /// The name of the upstream beside voice models.
 pub(crate) const UPSTREAM: &str = "upstream";
-/// OpenAI's voices, which stand for the default voice.
-const OPENAI_VOICES: [&str; 13] =
-    ["alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage", "shimmer", "verse"];
-/// The voice of a model without names of voices.
-const ONLY_VOICE: &str = "default";
+/// Names that stand for the default voice of any model: those of OpenAI's voices, and `default`.
+const DEFAULT_VOICES: [&str; 14] = [
+    "alloy", "ash", "ballad", "cedar", "coral", "default", "echo", "fable", "marin", "nova", "onyx", "sage", "shimmer",
+    "verse",
+];
 
 /// Who speaks a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum Narrator {
 /// All who can speak, and their voices.
 #[derive(Debug, Default)]
 pub(crate) struct Narrators {
-    /// Of each voice model its name and voices.
+    /// Of each voice model its name and voices; the only voice of a model without names has that of the model.
     pub(crate) own: Vec<(String, Vec<String>)>,
     /// Which of them is the built-in voice, which has its own name beside the one that it was given.
     pub(crate) builtin: Option<usize>,
@@ -50,7 +50,7 @@ impl Narrators {
     pub(crate) fn of(app: &App) -> Self {
         let own = app.decoder.get().map_or(&[][..], |decoder| &decoder.speakers);
         let one = |speakers: &Speakers| match speakers.voices() {
-            [] => (speakers.name().to_owned(), vec![ONLY_VOICE.to_owned()]),
+            [] => (speakers.name().to_owned(), vec![speakers.name().to_owned()]),
             voices => (speakers.name().to_owned(), voices.to_vec()),
         };
         let upstream = app.upstream.as_ref().map(|upstream| upstream.voices().to_vec());

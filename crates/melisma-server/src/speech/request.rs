@@ -3,7 +3,7 @@
 use melisma::speak::{Normalised, PIECE_CHARS, cut, normalise};
 use serde_json::{Map, Value};
 
-use super::{Narrator, Narrators, OPENAI_VOICES};
+use super::{DEFAULT_VOICES, Narrator, Narrators};
 use crate::audio::Format;
 use crate::http::failure::Failure;
 use crate::upstream::clean;
@@ -149,7 +149,7 @@ fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failu
     let name = value.and_then(Value::as_str);
     let name = name.ok_or_else(|| Failure::parameter("voice", "`voice` is missing, or not a text"))?;
     let found = voices.iter().find(|voice| *voice == name);
-    let default = voices.first().filter(|_| OPENAI_VOICES.contains(&name));
+    let default = voices.first().filter(|_| DEFAULT_VOICES.contains(&name));
     found.or(default).cloned().ok_or_else(|| {
         let message = format!("unknown voice `{name:.64}`; the voices are {}", voices.join(", "));
         Failure::parameter("voice", message)

@@ -93,7 +93,7 @@ impl Reader {
             if let Some(mask) = head.mask {
                 payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
             }
-            if let Some(message) = self.take(head.is_final, head.opcode, payload)? {
+            if let Some(message) = self.take(&head, payload)? {
                 return Ok(Some(message));
             }
         }
@@ -141,8 +141,9 @@ impl Reader {
         Ok(Some(Head { is_final, opcode, mask, payload: start..start + len }))
     }
 
-    fn take(&mut self, is_final: bool, opcode: u8, payload: Vec<u8>) -> Result<Option<Message>, Violation> {
+    fn take(&mut self, head: &Head, payload: Vec<u8>) -> Result<Option<Message>, Violation> {
         let wrong = |reason| Err(Violation { code: PROTOCOL, reason });
+        let &Head { is_final, opcode, .. } = head;
         match (opcode, self.partial.take()) {
             (CLOSE, _) => return close(&payload).map(Message::Close).map(Some),
             (PING | PONG, partial) => {

@@ -32,13 +32,15 @@ fn requests_wait_for_a_free_stream_in_order() {
     let server = server(PATIENCE);
     let held = server.socket("/v1/decode", &[]).ok().unwrap();
     let (mut first, mut second) = (wait(&server, 1), wait(&server, 2));
+    let metrics = || String::from_utf8(server.get("/metrics").body).unwrap();
+    assert!(metrics().contains("melisma_queue_waiting 2\n"), "{}", metrics());
     drop(held);
     assert_eq!(Answer::read(&mut first).status, 200);
     assert_eq!(Answer::read(&mut second).status, 200);
     let queue = queue(&server);
     assert_eq!((&queue["waiting"], &queue["waited"]), (&0.into(), &2.into()), "{queue}");
     assert_eq!(queue["limit_seconds"], PATIENCE.as_secs_f64());
-    let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+    let metrics = metrics();
     for line in ["melisma_queue_waiting 0\n", "melisma_queue_waited_total 2\n", "melisma_queue_wait_seconds_count 2\n"]
     {
         assert!(metrics.contains(line), "{line} is not in {metrics}");

@@ -14,7 +14,7 @@ use melisma::snac::{Config, Model};
 use melisma::speak::synthetic::{self, Shape};
 use melisma::speak::{Delivery, Opening, Speaker};
 use melisma::{Context, Device, Result};
-use melisma_server::speakers::{Decoding, Loading, Speakers, VoiceModel, open_all};
+use melisma_server::speakers::{Decoding, Loading, SpeakerSource, Speakers, VoiceModel, open_all};
 use melisma_server::upstream::{self, Upstream};
 use melisma_server::{Limits, Log, Settings, Speakers as Sizing};
 use serde_json::{Value, json};
@@ -223,6 +223,9 @@ fn a_text_beyond_the_places_waits_or_is_refused() {
     let long = json!({"input": "Endless words. ".repeat(250)});
     let first = begin(&hasty, &long);
     let refused = speak(&hasty, &json!({}));
+    let status = hasty.get("/v1/status").json();
+    let counts = [&status["refused"], &status["speakers"][0]["refused"], &status["queue"]["given_up"]["refused"]];
+    assert_eq!(counts, [&json!(1); 3], "{status}");
     assert_eq!((refused.status, refused.code().as_str()), (503, "full"));
     assert_eq!(refused.json()["error"]["message"], "1 of 1 speakers are in use");
     assert!(refused.headers.contains_key("retry-after"));
@@ -235,6 +238,12 @@ fn a_text_beyond_the_places_waits_or_is_refused() {
     std::thread::scope(|scope| {
         let second = scope.spawn(|| speak(&patient, &json!({})));
         until("the second waits", || metric(&patient, "melisma_speakers_waiting{model=\"orpheus\"}") == 1.0);
+        assert_eq!(metric(&patient, "melisma_queue_waiting "), 1.0);
+        let status = patient.get("/v1/status").json();
+        let waiting = [&status["queue"]["waiting"], &status["speakers"][0]["waiting"]];
+        assert_eq!(waiting, [&json!(1); 2], "{status}");
+        let expected = [&status["queue"]["expected_seconds"], &status["speakers"][0]["expected_seconds"]];
+        assert!(expected.iter().all(|seconds| seconds.as_f64() > Some(0.0)), "{status}");
         drop(first);
         assert_eq!(second.join().unwrap().status, 200);
     });
@@ -290,7 +299,7 @@ fn models_and_voices_are_listed_and_unknown_ones_refused() {
     };
     assert_eq!(ids("/v1/models", "data"), ["one", "two", "tts-1", "tts-1-hd", "gpt-4o-mini-tts", "melisma"]);
     assert_eq!(ids("/v1/audio/voices", "voices"), ["ann", "bob"]);
-    assert_eq!(ids("/v1/audio/voices?model=two", "voices"), ["default"]);
+    assert_eq!(ids("/v1/audio/voices?model=two", "voices"), ["two"]);
     assert_eq!(server.get("/v1/audio/voices?model=three").status, 404);
     let answer = speak(&server, &json!({"model": "three"}));
     assert_eq!((answer.status, answer.code().as_str()), (404, "model_not_found"));
@@ -301,9 +310,13 @@ fn models_and_voices_are_listed_and_unknown_ones_refused() {
         let answer = speak(&server, &json!({"input": input}));
         assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!("input")), "{input}");
     }
-    // The second model never ends, so it was that one.
-    let answer = speak(&server, &json!({"model": "two", "input": "Hi."}));
-    assert_eq!((answer.status, answer.body.len()), (200, 66 * 2048 * 2));
+    // The second model never ends, so it was that one. Its voice has no name of its own.
+    for voice in [json!(null), json!("two"), json!("default")] {
+        let answer = speak(&server, &json!({"model": "two", "voice": voice, "input": "Hi."}));
+        assert_eq!((answer.status, answer.body.len()), (200, 66 * 2048 * 2), "{voice}");
+    }
+    let answer = speak(&server, &json!({"model": "two", "voice": "one"}));
+    assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!("voice")));
     let status = server.get("/v1/status").json();
     let of = |index: usize, key: &str| status["speakers"][index][key].clone();
     assert_eq!((of(0, "model"), of(1, "model")), (json!("one"), json!("two")));
@@ -369,7 +382,9 @@ fn the_number_of_speakers_is_measured_or_given() {
     let given = capacity(Some(5));
     assert_eq!((given.speakers, given.n_cached), (5, 5));
     assert!(!given.step.is_zero() && given.cache_bytes > 0);
+    assert_eq!((given.source, given.measured), (SpeakerSource::Given, None));
     let measured = capacity(None);
+    assert!(measured.measured.is_some_and(|found| found.n_rounds >= 3), "{measured:?}");
     assert!((1..=N_STREAMS).contains(&measured.speakers) && measured.n_cached >= measured.speakers, "{measured:?}");
     // A limit of memory leaves room for fewer, and one always has room.
     let limited = Context::on(Device::cpu().unwrap(), Budget::limited(4 << 20)).unwrap();

@@ -53,6 +53,16 @@ struct Content {
     disputes: u32,
 }
 
+impl Key {
+    fn file_name(&self) -> String {
+        let plain: String = format!("{:.16}-{}", self.model, self.device)
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+            .collect();
+        format!("{plain:.80}-{}-{}.json", self.threads, self.max_streams)
+    }
+}
+
 impl Cache {
     /// Returns the file for a model on a device, in the cache folder.
     pub fn of(folder: &Path, model: &Model, device: &Device, max_streams: usize) -> Self {
@@ -82,13 +92,14 @@ impl Cache {
         }
     }
 
+    /// Returns the file for another model on the same device.
+    pub(crate) fn beside(&self, model: String, max_streams: usize) -> Self {
+        let key = Key { model, max_streams, ..self.key.clone() };
+        Self { path: self.path.with_file_name(key.file_name()), key }
+    }
+
     fn new(folder: &Path, key: Key) -> Self {
-        let plain: String = format!("{:.16}-{}", key.model, key.device)
-            .chars()
-            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
-            .collect();
-        let name = format!("{plain:.80}-{}-{}.json", key.threads, key.max_streams);
-        Self { path: folder.join(FOLDER).join(name), key }
+        Self { path: folder.join(FOLDER).join(key.file_name()), key }
     }
 
     fn read(&self) -> Option<Content> {
@@ -113,7 +124,7 @@ impl Cache {
 
     /// Compares a measurement with the cached one, stores the better one and returns it; also a note if they are far
     /// apart.
-    pub(in super::super) fn settle(&self, measured: Measurement) -> (CapacityReport, Option<String>) {
+    pub(crate) fn settle(&self, measured: Measurement) -> (CapacityReport, Option<String>) {
         let own = CapacityReport::from(measured);
         let Some(Content { measurement: cached, disputes, .. }) = self.read() else {
             self.store(measured);
@@ -131,7 +142,7 @@ impl Cache {
             if is_cached { CapacityReport { capacity: cached.capacity, source: Source::Cached, ..own } } else { own };
         let which =
             if is_cached { "the earlier one is taken, because it was steadier" } else { "the new one is taken" };
-        let note = format!("the capacity is {now} streams, and was {then} at an earlier start: {which}");
+        let note = format!("the capacity is {now}, and was {then} at an earlier start: {which}");
         (sized, is_far.then_some(note))
     }
 }
@@ -172,6 +183,16 @@ mod tests {
         cache.settle(measurement(30, 0.0));
         let streams: Vec<usize> = (0..4).map(|_| cache.settle(measurement(10, 0.04)).0.capacity.streams).collect();
         assert_eq!(streams, [30, 30, 10, 10]);
+    }
+
+    #[test]
+    fn another_model_has_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), "1");
+        cache.settle(measurement(30, 0.0));
+        let other = cache.beside("fedcba9876543210".to_owned(), 8);
+        assert_eq!(other.settle(measurement(5, 0.04)).0.capacity.streams, 5);
+        assert_eq!((Cache::count(folder.path()), cache.read().unwrap().measurement), (2, measurement(30, 0.0)));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! How many streams a device keeps at real-time pace, measured on the engine that will serve them.
 //!
 //! A round measures steps of 1, 2, 4, ... streams; rounds follow until their results agree, see [`Rounds`]. The result
-//! is cached and compared at the next start, see [`cache`].
+//! is cached and compared at the next start, see [`cache`]. The texts of a voice model count as streams.
 
 mod cache;
 mod rounds;
 
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, iter};
 
 use melisma::snac::Config;
 use melisma::text::count;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use cache::Cache;
+pub(crate) use rounds::Round;
 pub(super) use rounds::Rounds;
 
 /// The share of the time that steps may take; the rest is for parsing, sending, and steps that take longer than those
@@ -146,8 +147,9 @@ fn time(curve: &Curve, n: usize) -> Option<Duration> {
 }
 
 /// Returns the largest number of streams whose step takes at most `limit`, between the measured numbers by
-/// a straight line.
+/// a straight line from zero: a device too slow for one stream has a part of it, on which rounds can agree.
 pub(crate) fn largest(curve: &Curve, limit: Duration) -> f64 {
+    let curve: Vec<_> = iter::once((0, Duration::ZERO)).chain(curve.iter().copied()).collect();
     for pair in curve.windows(2) {
         let [(n0, t0), (n1, t1)] = [pair[0], pair[1]].map(|(n, time)| (n as f64, time.as_secs_f64()));
         let limit = limit.as_secs_f64();
@@ -171,7 +173,7 @@ mod tests {
         let curve = [(1, ms(4)), (2, ms(6)), (4, ms(10)), (8, ms(18))];
         assert_eq!(largest(&curve, ms(14)) as usize, 6);
         assert_eq!(largest(&curve, ms(100)) as usize, 8);
-        assert_eq!(largest(&curve, ms(3)) as usize, 0);
+        assert_eq!((largest(&curve, ms(3)), largest(&[], ms(3))), (0.75, 0.0));
         assert_eq!(largest(&curve[..1], ms(4)) as usize, 1);
     }
 

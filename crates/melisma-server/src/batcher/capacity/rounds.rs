@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use melisma::Result;
 use melisma::snac::{Codes, Config, Engine, Noise, StreamId};
 
-use super::{Capacity, Measurement, SHARE, period, step_frames, sustained};
+use super::{Capacity, Curve, Measurement, SHARE, period, step_frames, sustained};
 
 /// Steps of each number of streams in a round.
 const N_STEPS: usize = 5;
@@ -32,7 +32,7 @@ const N_ASSUMED: f64 = 2.0;
 const BUDGET: Duration = Duration::from_secs(8);
 
 /// The step times of one round, by number of streams.
-type Round = BTreeMap<usize, Vec<Duration>>;
+pub(crate) type Round = BTreeMap<usize, Vec<Duration>>;
 
 /// Measured rounds of one engine.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Rounds {
             let Some(round) = round? else { return Ok(None) };
             self.done.push(round);
             let found = self.measurement();
-            if found.is_steady() || start.elapsed() > BUDGET {
+            if found.is_final(start) {
                 return Ok(Some(found));
             }
         }
@@ -119,26 +119,37 @@ impl Rounds {
 
     /// Returns the result of all rounds so far.
     fn measurement(&self) -> Measurement {
-        let mut all = Round::new();
-        for (n_streams, times) in self.done.iter().flatten() {
-            all.entry(*n_streams).or_default().extend(times);
-        }
-        let (streams, step_frames) = self.capacity(&all);
-        let each: Vec<f64> = self.done.iter().map(|round| self.capacity(round).0).collect();
-        // At least one: a machine that is busy now may be idle when the stream comes.
-        let capacity = Capacity { streams: (streams as usize).max(1), step_frames };
-        Measurement { capacity, n_rounds: each.len(), error: standard_error(&each) }
-    }
-
-    /// Returns streams, not rounded, and the frames of a step.
-    fn capacity(&self, round: &Round) -> (f64, usize) {
-        let curve: Vec<_> = round.iter().map(|(n_streams, times)| (*n_streams, typical(times))).collect();
-        let step_frames = step_frames(&curve, self.max_frames);
-        (sustained(&curve, step_frames, self.period.mul_f64(SHARE)), step_frames)
+        Measurement::of(&self.done, |curve| {
+            let step_frames = step_frames(curve, self.max_frames);
+            (sustained(curve, step_frames, self.period.mul_f64(SHARE)), step_frames)
+        })
     }
 }
 
 impl Measurement {
+    /// Returns the result of rounds together. `capacity` returns what a curve allows: streams, not rounded, and the
+    /// frames of a step.
+    pub(crate) fn of(rounds: &[Round], capacity: impl Fn(&Curve) -> (f64, usize)) -> Self {
+        let of_round = |round: &Round| {
+            let curve: Vec<_> = round.iter().map(|(n_streams, times)| (*n_streams, typical(times))).collect();
+            capacity(&curve[..])
+        };
+        let mut all = Round::new();
+        for (n_streams, times) in rounds.iter().flatten() {
+            all.entry(*n_streams).or_default().extend(times);
+        }
+        let (streams, step_frames) = of_round(&all);
+        let each: Vec<f64> = rounds.iter().map(|round| of_round(round).0).collect();
+        // At least one: a machine that is busy now may be idle when the stream comes.
+        let capacity = Capacity { streams: (streams as usize).max(1), step_frames };
+        Self { capacity, n_rounds: each.len(), error: standard_error(&each) }
+    }
+
+    /// Returns whether the rounds since `start` are enough: they agree, or have taken [`BUDGET`].
+    pub(crate) fn is_final(&self, start: Instant) -> bool {
+        self.is_steady() || start.elapsed() > BUDGET
+    }
+
     /// Returns whether the rounds agree.
     pub(in super::super) fn is_steady(&self) -> bool {
         self.n_rounds >= MIN_ROUNDS && self.error <= ERROR

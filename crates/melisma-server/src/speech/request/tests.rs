@@ -12,7 +12,7 @@ fn upstream() -> Narrators {
 
 /// Two voice models, the second without names of voices.
 fn own() -> Narrators {
-    let own = vec![("first".to_owned(), names(&["ann", "bob"])), ("second".to_owned(), names(&["default"]))];
+    let own = vec![("first".to_owned(), names(&["ann", "bob"])), ("second".to_owned(), names(&["second"]))];
     Narrators { own, ..Narrators::default() }
 }
 
@@ -112,11 +112,14 @@ fn a_voice_model_is_found_by_its_name_and_the_first_without_one() {
         (json!("tts-1"), Narrator::Own(0), "ann"),
         (json!("melisma"), Narrator::Own(0), "ann"),
         (json!("first"), Narrator::Own(0), "ann"),
-        (json!("second"), Narrator::Own(1), "default"),
+        (json!("second"), Narrator::Own(1), "second"),
         (json!("upstream"), Narrator::Upstream, "tara"),
     ] {
         let request = read_by(&both, json!({"model": model})).unwrap();
         assert_eq!((request.narrator, &*request.voice), (narrator, voice), "{model}");
+    }
+    for (model, voice, found) in [("second", "default", "second"), ("first", "default", "ann")] {
+        assert_eq!(read_by(&both, json!({"model": model, "voice": voice})).unwrap().voice, found);
     }
     let error = read_by(&own(), json!({"model": "upstream"})).unwrap_err();
     assert_eq!(
