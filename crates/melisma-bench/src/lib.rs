@@ -92,7 +92,7 @@ const BENCHES: [Room; ROOMS.len()] = [
 /// Returns parts of rooms that can be measured alone, by the beginning of their rows' names.
 fn parts() -> impl Iterator<Item = (&'static str, Room)> {
     let encode: Room = snac::encode_rows;
-    std::iter::once(("snac/encode", encode)).chain(dataset::PARTS).chain(serve::PARTS)
+    std::iter::once(("snac/encode", encode)).chain(dataset::PARTS).chain(serve::PARTS).chain(speak::PARTS)
 }
 
 /// Measures `rooms` or parts of rooms at `context` in the given order, or all rooms if none is named.

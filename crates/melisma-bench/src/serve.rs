@@ -36,6 +36,8 @@ use super::record::quantile;
 use super::snac::{codes, frame_time, model_folder};
 use super::{BenchContext, Peer, Room, Row};
 
+pub(super) use report::BUFFER;
+
 /// Parts that can be measured alone.
 pub(super) const PARTS: [(&str, Room); 12] = [
     ("serve/capacity", capacity::rows),

@@ -1,8 +1,10 @@
 //! The room `speak`: text to audio with a random voice model of 15 M parameters and the built-in
-//! codec, beside `transformers` with the same files; how larger models open and step. On a GPU, a model of 3 G
-//! parameters beside PyTorch.
+//! codec, beside `transformers` with the same files; how larger models open and step; the built-in voice. On a GPU, a
+//! model of 3 G parameters beside PyTorch.
 
+mod builtin;
 mod gpu;
+mod listener;
 mod read;
 mod size;
 mod voice;
@@ -12,7 +14,7 @@ use melisma::{Budget, Context, Result};
 use melisma_kernels::{Cpu, Device};
 
 use super::measure::{Plan, measure};
-use super::{BenchContext, Row};
+use super::{BenchContext, Room, Row};
 
 /// The figures are those of two cores.
 const THREADS: usize = 2;
@@ -31,12 +33,16 @@ const SMALL: Shape = Shape {
     mix: 1.0,
 };
 
+/// Parts that can be measured alone.
+pub(super) const PARTS: [(&str, Room); 1] = [("speak/builtin", builtin::rows)];
+
 pub(super) fn rows(context: BenchContext<'_>) -> Result<Vec<Row>> {
     let Device::Cpu(cpu) = context.device else {
         return gpu::rows(&Context::on(context.device.clone(), Budget::unlimited())?);
     };
-    let context = Context::on(Device::Cpu(Cpu { threads: THREADS, ..*cpu }), Budget::unlimited())?;
-    let mut rows = voice::rows(&context)?;
-    rows.extend(size::rows(&context)?);
+    let two_cores = Context::on(Device::Cpu(Cpu { threads: THREADS, ..*cpu }), Budget::unlimited())?;
+    let mut rows = voice::rows(&two_cores)?;
+    rows.extend(size::rows(&two_cores)?);
+    rows.extend(builtin::rows(context)?);
     Ok(rows)
 }

@@ -7,7 +7,7 @@ use super::stream::Outcome;
 use super::{Peer, Row, of_times, quantile, quantiles};
 
 /// A player begins so long after the first audio arrives.
-pub(super) const BUFFER: Duration = Duration::from_millis(100);
+pub(crate) const BUFFER: Duration = Duration::from_millis(100);
 
 /// The figures of one run of `/v1/decode`, in seconds.
 #[derive(Debug, Default)]

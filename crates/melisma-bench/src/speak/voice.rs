@@ -19,9 +19,12 @@ const PEER_TYPES: [&str; 2] = ["f32", "bf16"];
 pub(super) const SEED: u64 = 0;
 pub(super) const TEXT: &str = "Good morning. The wind has turned, and small waves run towards the shore.";
 /// A sentence of which only one fits into a piece, and how many of them make a longer text.
-const SENTENCE: &str = "Far out, beyond the last of the sandbanks, a ship was waiting for the tide, and nobody on the \
-                        shore could say where it had come from or how long it meant to stay. ";
-const N_SENTENCES: usize = 8;
+pub(super) const SENTENCE: &str = "Far out, beyond the last of the sandbanks, a ship was waiting for the tide, and \
+                                   nobody on the shore could say where it had come from or how long it meant to stay. ";
+pub(super) const N_SENTENCES: usize = 8;
+/// Runs of a text, and of a longer one.
+pub(super) const SHORT_RUNS: Plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(20) };
+pub(super) const LONG_RUNS: Plan = Plan { warm_up: 0, least: 3, most: 3, time: Duration::ZERO };
 /// Each text of a batch.
 const SHORT: &str = "Hi.";
 const BATCHES: [usize; 3] = [1, 8, 32];
@@ -40,10 +43,10 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
     folder.write("codec.json", config_json(codec.config()).as_bytes())?;
     let n_slots = codec.config().n_slots();
     let speaker = Speaker::open_in(context, &folder.0, codec)?;
-    let quick = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(20) };
-    let (row, n_frames) = to_audio(&speaker, ("text", TEXT), quick)?;
-    let long = Plan { warm_up: 0, least: 3, most: 3, time: Duration::ZERO };
-    let (longer, _) = to_audio(&speaker, ("8 pieces", &SENTENCE.repeat(N_SENTENCES)), long)?;
+    let whole = Delivery { pace: Pace::Whole, ..SETTINGS.into() };
+    let name = |label: &str| format!("speak/{label} to audio 15M {THREADS}t");
+    let (row, n_frames) = to_audio(&speaker, &name("text"), (TEXT, &whole), SHORT_RUNS)?;
+    let (longer, _) = to_audio(&speaker, &name("8 pieces"), (&SENTENCE.repeat(N_SENTENCES), &whole), LONG_RUNS)?;
     let (mut rows, mut n_short) = (vec![row, longer], 0);
     for n in BATCHES {
         let (row, n_frames) = at_once(&speaker, n)?;
@@ -60,12 +63,16 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
 
 /// Measures the speed from a text to all its samples, as a multiple of real time; also returns its
 /// frames.
-fn to_audio(speaker: &Speaker, (label, text): (&str, &str), plan: Plan) -> Result<(Row, usize)> {
+pub(super) fn to_audio(
+    speaker: &Speaker,
+    name: &str,
+    (text, delivery): (&str, &Delivery),
+    plan: Plan,
+) -> Result<(Row, usize)> {
     let config = speaker.codec().config();
-    let delivery = Delivery { pace: Pace::Whole, ..SETTINGS.into() };
     let speak = || -> Result<(usize, usize)> {
         let (mut n_frames, mut n_samples) = (0, 0);
-        for piece in speaker.speak(speaker.script(text, None, SEED)?, &delivery)? {
+        for piece in speaker.speak(speaker.script(text, None, SEED)?, delivery)? {
             let piece = piece?;
             n_frames += piece.codes.n_frames();
             n_samples += piece.samples.len();
@@ -76,7 +83,7 @@ fn to_audio(speaker: &Speaker, (label, text): (&str, &str), plan: Plan) -> Resul
     let measured = measure(plan, || spoken = speak());
     let (n_frames, n_samples) = spoken?;
     let seconds = n_samples as f64 / f64::from(config.sampling_rate);
-    Ok((measured.rate(&format!("speak/{label} to audio 15M {THREADS}t"), "x", seconds), n_frames))
+    Ok((measured.rate(name, "x", seconds), n_frames))
 }
 
 /// Measures the tokens per second of `n` texts that are spoken together, without the codec; also
