@@ -27,7 +27,7 @@ fn read(path: &Path) -> Result<Vec<f32>> {
     Ok(samples)
 }
 
-fn open(bytes: &[u8]) -> Result<Vec<f32>> {
+pub fn open(bytes: &[u8]) -> Result<Vec<f32>> {
     let file = tempfile::Builder::new().suffix(".webm").tempfile().unwrap();
     fs::write(file.path(), bytes).unwrap();
     read(file.path())
@@ -38,7 +38,7 @@ fn find(bytes: &[u8], id: &[u8], nth: usize) -> usize {
     bytes.windows(id.len()).enumerate().filter(|(_, window)| *window == id).nth(nth).unwrap().0
 }
 
-const CLUSTER: [u8; 4] = [0x1f, 0x43, 0xb6, 0x75];
+pub const CLUSTER: [u8; 4] = [0x1f, 0x43, 0xb6, 0x75];
 
 #[test]
 fn opus_is_that_of_the_ogg_file() {

@@ -64,7 +64,7 @@ pub fn piped(bytes: &[u8]) -> Result<Vec<f32>> {
 }
 
 /// The Ogg pages of a file.
-fn pages(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub fn pages(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut pages, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
         let n = usize::from(rest[26]);

@@ -1,8 +1,9 @@
 //! Reads the audio track of Matroska and WebM (RFC 9559), as one of symphonia's readers. Unlike
-//! symphonia's own one it takes the padding at the end of Opus off, checks the checksums, and refuses
-//! files that are cut off or have a gap.
+//! symphonia's own one it takes the padding at the end of Opus off, conceals lost packets of Opus, checks the
+//! checksums, and refuses files that are cut off or have a long gap.
 
 mod block;
+mod clock;
 mod ebml;
 mod reader;
 mod track;

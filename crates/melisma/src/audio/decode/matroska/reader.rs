@@ -17,6 +17,7 @@ use symphonia::core::units::{Duration, Timestamp};
 
 use super::super::{MAX_PACKET, carried, opus};
 use super::block::Block;
+use super::clock::Clock;
 use super::ebml::{CRC, Element, Elements, children, signed, unsigned};
 use super::track::{Track, number_of_samples};
 use super::{
@@ -27,9 +28,6 @@ use crate::{Error, Result};
 
 /// The longest header.
 const MAX_HEADER: usize = 16 << 20;
-/// How far the clock of an Opus track may leave its packets, in nanoseconds. Live recorders write
-/// the times at which packets arrived.
-const MAX_JUMP: u64 = 1_000_000_000;
 
 const INFO_OF_FORMAT: FormatInfo =
     FormatInfo { format: FORMAT_ID_MKV, short_name: "matroska", long_name: "Matroska / WebM" };
@@ -44,8 +42,8 @@ pub(in super::super) struct Reader<'s> {
     cluster: Option<Cluster>,
     track: Track,
     ready: VecDeque<Packet>,
-    /// The time at which the next packet of an Opus track is expected, in nanoseconds.
-    clock: Option<u64>,
+    /// That of an Opus track, from its first block on.
+    clock: Option<Clock>,
     tracks: [SymphoniaTrack; 1],
     info: MediaInfo,
     log: MetadataLog,
@@ -121,7 +119,9 @@ impl<'s> Reader<'s> {
                 }
             }
             (TIMESTAMP, Some(end), Some(cluster)) => cluster.time = unsigned(&self.elements.rest(end, 8)?),
-            (SIMPLE_BLOCK, Some(end), Some(_)) => self.block(end)?,
+            (SIMPLE_BLOCK, Some(end), Some(_)) => {
+                self.block(end)?;
+            }
             (BLOCK_GROUP, Some(end), Some(_)) => self.group(end)?,
             (_, Some(end), _) => self.elements.skip_to(end)?,
         }
@@ -130,8 +130,7 @@ impl<'s> Reader<'s> {
 
     /// Reads a block with properties: only the padding counts.
     fn group(&mut self, end: u64) -> Result<()> {
-        let before = self.ready.len();
-        let mut padding = 0;
+        let (mut before, mut padding) = (self.ready.len(), 0);
         while self.elements.at < end {
             let at = self.elements.at;
             let Some(element) = self.elements.next()? else {
@@ -143,7 +142,7 @@ impl<'s> Reader<'s> {
                 return Err(self.elements.no_fit(at));
             }
             match id {
-                BLOCK => self.block(inner)?,
+                BLOCK => before = self.block(inner)?,
                 DISCARD_PADDING => padding = signed(&self.elements.rest(inner, 8)?).unwrap_or(0),
                 _ => self.elements.skip_to(inner)?,
             }
@@ -164,12 +163,13 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Reads the packets of a block of the track.
-    fn block(&mut self, end: u64) -> Result<()> {
+    /// Reads the packets of a block of the track, and returns how many are ready before them.
+    fn block(&mut self, end: u64) -> Result<usize> {
         let at = self.elements.at;
         let number = self.elements.number()?;
         if number != Some(self.track.number) {
-            return self.elements.skip_to(end);
+            self.elements.skip_to(end)?;
+            return Ok(self.ready.len());
         }
         let body = self.elements.rest(end, MAX_PACKET)?;
         let cut_off = || Error::corrupt(format!("the Matroska block at byte {at} contradicts itself"));
@@ -178,24 +178,38 @@ impl<'s> Reader<'s> {
         let time = time.ok_or_else(|| Error::corrupt(format!("the Matroska block at byte {at} has no time")))?;
         let time = time.saturating_add_signed(block.time.into()).saturating_mul(self.tick);
         let is_opus = self.track.parameters.codec == CODEC_ID_OPUS;
-        if let Some(expected) = self.clock.filter(|&expected| expected.abs_diff(time) > MAX_JUMP) {
-            let seconds = |ns: u64| ns as f64 / 1e9;
-            let (from, to) = (seconds(expected), seconds(time));
-            return Err(Error::corrupt(format!(
-                "the clock of the Matroska blocks jumps from {from:.3} s to {to:.3} s"
-            ))
-            .with_hint("repair it, as in `ffmpeg -i IN -af aresample=async=1 OUT.flac`"));
+        if is_opus {
+            self.conceal(time)?;
         }
-        let mut n_samples = 0;
+        let before = self.ready.len();
         for packet in block.packets {
             let n = if is_opus { opus::n_samples(packet)? as u64 } else { 0 };
-            n_samples += n;
-            self.ready.push_back(Packet::new(self.tracks[0].id, Timestamp::ZERO, Duration::new(n), packet));
+            if let Some(clock) = &mut self.clock {
+                clock.count(packet, n);
+            }
+            self.push(packet, n);
         }
-        if is_opus {
-            self.clock = Some(time.saturating_add(n_samples * 1_000_000_000 / u64::from(opus::RATE)));
+        Ok(before)
+    }
+
+    /// Puts packets that were not sent before a block of Opus at `time`, where its clock misses some.
+    fn conceal(&mut self, time: u64) -> Result<()> {
+        let clock = self.clock.get_or_insert_with(|| Clock::new(time));
+        let n_missing = clock.go_to(time, self.tick)?;
+        if n_missing == 0 {
+            return Ok(());
+        }
+        let frame = opus::unsent(&self.track.parameters, clock.toc)?;
+        let n_samples = opus::n_samples(&frame)? as u64;
+        for _ in 0..n_missing / n_samples {
+            self.push(&frame, n_samples);
         }
         Ok(())
+    }
+
+    fn push(&mut self, packet: &[u8], n_samples: u64) {
+        let packet = Packet::new(self.tracks[0].id, Timestamp::ZERO, Duration::new(n_samples), packet);
+        self.ready.push_back(packet);
     }
 }
 

@@ -32,6 +32,16 @@ pub(super) fn n_samples(packet: &[u8]) -> Result<usize> {
     samples_48k(packet).map_err(failed)
 }
 
+/// Returns a packet that was not sent, for a stream with these parameters and as long as a frame of the
+/// packet that begins with `toc`: what was heard before goes on instead.
+pub(super) fn unsent(parameters: &AudioCodecParameters, toc: u8) -> Result<Vec<u8>> {
+    // Of the first byte the last two bits count the frames. Every stream but the last one has the length
+    // of its frame, which is 0.
+    let mut packet = [toc & !3, 0].repeat(Head::of(parameters)?.n_streams);
+    packet.pop();
+    Ok(packet)
+}
+
 /// Returns the samples at the start of a stream with these parameters that are not audio.
 pub(super) fn pre_skip(parameters: &AudioCodecParameters) -> Result<u64> {
     Ok(if parameters.codec == CODEC_ID_OPUS { Head::of(parameters)?.pre_skip } else { 0 })
