@@ -1,18 +1,14 @@
 //! Elementwise operations on tensors, and in place on arrays.
-//!
-//! The class of `optimizer.rs` calls these functions, and they take the class: a Python class has one block of methods,
-//! so the bodies of these two stand here.
 
 use half::f16;
-use melisma::tensor::{Factor, Operation, Scalar, Values};
+use melisma::tensor::{Factor, Operation, Scalar, TensorOptimizer, Values};
 use melisma::{Error, Tensor};
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::array;
 use crate::error::raise;
-use crate::optimizer::PyTensorOptimizer;
-use crate::tensor::PyTensor;
+use crate::tensor::{Operand, PyTensor};
 
 /// Parses the name of an operation.
 pub fn operation(name: &str) -> PyResult<Operation> {
@@ -25,17 +21,11 @@ pub fn operation(name: &str) -> PyResult<Operation> {
 }
 
 /// Applies a number, a tensor or an array to a tensor.
-pub fn combine(
-    optimizer: &PyTensorOptimizer,
-    operation: Operation,
-    y: &mut Tensor,
-    x: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let tools = optimizer.tools()?;
+pub fn combine(tools: &TensorOptimizer, operation: Operation, y: &mut Tensor, x: &Bound<'_, PyAny>) -> PyResult<()> {
     let outcome = match number(x) {
         Some(number) => x.py().detach(|| tools.combine_in_place(operation, y, number)),
         None => {
-            let operand = optimizer.operand(x)?;
+            let operand = Operand::take(x, tools.memory().budget())?;
             let operand = operand.tensor();
             x.py().detach(|| tools.combine_in_place(operation, y, Factor::Tensor(operand)))
         }
@@ -45,30 +35,35 @@ pub fn combine(
 
 /// Modifies a tensor or an array in place.
 pub fn combine_in_place(
-    optimizer: &PyTensorOptimizer,
+    tools: &TensorOptimizer,
     operation: Operation,
     y: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     if let Ok(tensor) = y.cast::<PyTensor>() {
-        let copy = if x.is(y) { Some(Bound::new(y.py(), optimizer.wrap(Ok(optimizer.owned(x)?))?)?) } else { None };
+        let copied = || {
+            let (queue, budget) = (tools.queue(), tools.memory().budget());
+            let tensor = Operand::take(x, budget)?.owned(x.py(), queue, budget)?;
+            Bound::new(x.py(), PyTensor { tensor, queue: queue.clone() })
+        };
+        let copy = x.is(y).then(copied).transpose()?;
         let x = copy.as_ref().map_or(x, |copy| copy.as_any());
-        return combine(optimizer, operation, &mut tensor.try_borrow_mut()?.tensor, x);
+        return combine(tools, operation, &mut tensor.try_borrow_mut()?.tensor, x);
     }
     match array::name(array::untyped(y)?)?.as_str() {
-        "float32" => on_array::<f32>(optimizer, operation, y, x),
-        "float16" => on_array::<f16>(optimizer, operation, y, x),
+        "float32" => on_array::<f32>(tools, operation, y, x),
+        "float16" => on_array::<f16>(tools, operation, y, x),
         other => Err(raise(array::unknown(other))),
     }
 }
 
 fn on_array<T: Scalar + numpy::Element>(
-    optimizer: &PyTensorOptimizer,
+    tools: &TensorOptimizer,
     operation: Operation,
     y: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let (py, tools) = (y.py(), optimizer.tools()?);
+    let py = y.py();
     let mut array =
         y.cast::<PyArrayDyn<T>>()?.try_readwrite().map_err(|error| raise(Error::invalid(error.to_string())))?;
     if !array.is_c_contiguous() || !array.is_aligned() {

@@ -105,7 +105,7 @@ impl PyTensorOptimizer {
     ///     A new tensor.
     fn combine(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let (operation, mut y) = (element::operation(operation)?, self.owned(y)?);
-        element::combine(self, operation, &mut y, x)?;
+        element::combine(self.tools()?, operation, &mut y, x)?;
         self.wrap(Ok(y))
     }
 
@@ -116,7 +116,7 @@ impl PyTensorOptimizer {
     ///     y: The array or tensor to change.
     ///     x: As for `combine`.
     fn combine_in_place(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
-        element::combine_in_place(self, element::operation(operation)?, y, x)
+        element::combine_in_place(self.tools()?, element::operation(operation)?, y, x)
     }
 
     /// Opens a scope in which products keep their operands in the precision of the settings.
@@ -331,16 +331,16 @@ impl PyTensorOptimizer {
         self.wrap(Ok(product))
     }
 
-    pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {
+    fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {
         Operand::take(value, self.tools()?.memory().budget())
     }
 
-    pub fn owned(&self, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    fn owned(&self, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let tools = self.tools()?;
         self.operand(value)?.owned(value.py(), tools.queue(), tools.memory().budget())
     }
 
-    pub fn wrap(&self, tensor: Result<Tensor>) -> PyResult<PyTensor> {
+    fn wrap(&self, tensor: Result<Tensor>) -> PyResult<PyTensor> {
         Ok(PyTensor { tensor: tensor.map_err(raise)?, queue: self.tools()?.queue().clone() })
     }
 }

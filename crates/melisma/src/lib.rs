@@ -3,6 +3,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`mod@speak`] | texts to audio by the built-in voice or a language model |
 //! | [`snac`] | codec tokens to audio and back, whole or as streams |
 //! | [`synth`] | scores, phrases and live notes to audio |
 //! | [`mel`] | spectrograms with the numbers of torchaudio, librosa, Whisper, Kaldi and HiFi-GAN |
@@ -130,7 +131,6 @@ mod remedy;
 pub mod runtime;
 pub mod snac;
 #[cfg(feature = "speak")]
-#[doc(hidden)]
 pub mod speak;
 pub mod synth;
 pub mod tensor;

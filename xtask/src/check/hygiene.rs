@@ -1,6 +1,7 @@
 //! Rules for tracked files, one source file per rule. A rule returns one line for each violation.
 
 mod call;
+mod cycle;
 mod dependency;
 mod doc;
 mod figure;
@@ -45,6 +46,7 @@ const RULES: &[Rule] = &[
     name::problems,
     dependency::problems,
     call::problems,
+    cycle::problems,
     doc::problems,
     safety::problems,
     golden::problems,

@@ -9,8 +9,10 @@ use crate::terminal;
 
 /// The report.
 pub const REPORT: &str = "report.html";
+/// The sentence that the step `speak` leaves for later steps.
+pub const SPOKEN: &str = "speech.wav";
 /// The files of the commands, each written by its step.
-const FILES: [&str; 6] = ["speech.wav", "clip.wav", "wavs", "model.safetensors", "decoder.onnx", "z.npy"];
+const FILES: [&str; 6] = [SPOKEN, "clip.wav", "wavs", "model.safetensors", "decoder.onnx", "z.npy"];
 
 /// A folder in which the commands of the report run.
 pub struct Folder {

@@ -3,8 +3,10 @@
 use std::f32::consts::TAU;
 use std::fmt::Write as _;
 
-use melisma::mel::{Config, Spectrogram, picture};
+use melisma::audio::Clip;
+use melisma::mel::{Config, Spectrogram, Transform, picture};
 use melisma::text::base64;
+use melisma::{Context, Result};
 
 const WIDTH: usize = 900;
 const LANE_HEIGHT: f32 = 70.0;
@@ -36,6 +38,14 @@ pub fn wave(samples: &[f32]) -> String {
 pub fn spectrogram(mel: &Spectrogram, config: &Config) -> String {
     let data = base64::encode(&picture::encode_plain(mel, config));
     format!("<img class=\"spec\" alt=\"mel spectrogram\" src=\"data:image/png;base64,{data}\">\n")
+}
+
+/// Returns the spectrogram of a clip at its own rate.
+pub fn of_clip(context: &Context, clip: &Clip) -> Result<String> {
+    let mut config = Config::preset("builder")?;
+    config.sample_rate = clip.sample_rate;
+    let transform = Transform::new_in(context, config.clone())?;
+    Ok(spectrogram(&transform.run(&clip.samples)?, &config))
 }
 
 /// Draws the mean power around frequencies on a logarithmic scale, in dB relative to full scale.

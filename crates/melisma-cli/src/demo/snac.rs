@@ -11,11 +11,10 @@ use melisma::snac::{self, Codes, EncodeEngine, EngineOptions, Model, Noise, Play
 use melisma::text::duration;
 use melisma::text::html::escape;
 use melisma::text::table::{Align, Table};
-use melisma::{Context, Error, ErrorKind, Result, mel, output};
+use melisma::{Context, Error, ErrorKind, Result, output};
 
-use super::folder::Folder;
+use super::folder::{Folder, SPOKEN};
 use super::page::{commands, facts, grouped};
-use super::speak::SPOKEN;
 use super::{Chapter, in_words, picture, player};
 use crate::codec::{BUILTIN, Codec};
 use crate::session::Session;
@@ -39,7 +38,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
-    let image = |clip: &Clip| spectrogram(context, clip);
+    let image = |clip: &Clip| picture::of_clip(context, clip);
     let seconds = format!("<span>{:.1} s</span><span>0 to 12 kHz</span>", trip.seconds);
     let stream = seams.stream;
     let same = format!(
@@ -60,7 +59,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let Ledger { frames, .. } = trip.ledger;
     let shown = [
         format!(
-            "<p>Another codec, for any sound, made {frames} frames of seven tokens of the sentence above. Decoding them as a \
+            "<p>Another codec, for any sound, made {frames} frames of seven tokens of a spoken sentence. Decoding them as a \
              live stream gave the same samples as decoding the whole clip.</p>\n"
         ),
         format!("<div class=\"pair\">\n{}</div>\n", pair.concat()),
@@ -86,14 +85,6 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let title = format!("Speech, through {} tokens and back", trip.ledger.seen());
     let device = Some(in_words(context.device()));
     Ok(Chapter { title, device, shown: shown.concat(), folded: folded.join("\n") })
-}
-
-/// Returns the spectrogram of a clip at its own rate.
-pub fn spectrogram(context: &Context, clip: &Clip) -> Result<String> {
-    let mut config = mel::Config::preset("builder")?;
-    config.sample_rate = clip.sample_rate;
-    let transform = mel::Transform::new_in(context, config.clone())?;
-    Ok(picture::spectrogram(&transform.run(&clip.samples)?, &config))
 }
 
 /// A round trip through tokens, with timings.

@@ -8,15 +8,12 @@ use melisma::speak::{BUILTIN, Delivery, Pace, Speaker, has_builtin};
 use melisma::{Result, snac};
 use melisma_models::mini24::SAMPLE;
 
-use super::folder::Folder;
+use super::folder::{Folder, SPOKEN};
 use super::page::{commands, facts, grouped};
-use super::snac::spectrogram;
-use super::{Chapter, in_words, player};
+use super::{Chapter, in_words, picture, player};
 use crate::codec::Codec;
 use crate::session::Session;
 
-/// The sentence as a file, which later steps read.
-pub const SPOKEN: &str = "speech.wav";
 /// A text without spaces, which needs no quotes.
 const WORD: &str = "Hello!";
 const TEXT: &str = "Hello! I am a small voice, and I live inside this program. Nothing was downloaded to let me speak.";
@@ -48,7 +45,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     let seconds = format!("<span>{:.1} s</span><span>0 to 12 kHz</span>", clip.seconds());
     let shown = [
         format!("<p>“{TEXT}”</p>\n"),
-        player::html("The built-in voice", &clip, &spectrogram(context, &clip)?, &seconds)?,
+        player::html("The built-in voice", &clip, &picture::of_clip(context, &clip)?, &seconds)?,
         facts(&[
             (
                 format!("{:.1}x", clip.seconds() / wall.as_secs_f64().max(1e-9)),

@@ -89,6 +89,13 @@ struct Inner {
     n_watches: AtomicUsize,
 }
 
+impl Inner {
+    fn new(limits: [u64; 2]) -> Self {
+        let (spaces, domains, watches, n_watches) = Default::default();
+        Self { spaces, domains, limits, is_shared: false, watches, n_watches }
+    }
+}
+
 /// The most bytes held per space since a watch began.
 type Peaks = [AtomicU64; 3];
 
@@ -107,23 +114,18 @@ impl Budget {
 
     /// Creates a budget without limits, which only counts.
     pub fn unlimited() -> Self {
-        Self::build([u64::MAX; 2], false)
+        Self(Arc::new(Inner::new([u64::MAX; 2])))
     }
 
     /// Allows `host` bytes of pageable and pinned memory together, and `device` bytes of device memory.
     pub fn new(host: u64, device: u64) -> Self {
-        Self::build([host, device], false)
+        Self(Arc::new(Inner::new([host, device])))
     }
 
     /// Allows `total` bytes of host, pinned and device memory together, as on machines whose CPU
     /// and GPU share their memory.
     pub fn limited(total: u64) -> Self {
-        Self::build([total, total], true)
-    }
-
-    fn build(limits: [u64; 2], is_shared: bool) -> Self {
-        let (spaces, domains, watches, n_watches) = Default::default();
-        Self(Arc::new(Inner { spaces, domains, limits, is_shared, watches, n_watches }))
+        Self(Arc::new(Inner { is_shared: true, ..Inner::new([total; 2]) }))
     }
 
     /// Returns whether one limit applies to host and device memory together.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::device::cuda::bindings::driver::{result as driver, sys};
 use crate::device::cuda::{Address, Cuda, DeviceSpan, Event, Function, Stream, Timer, Timing, failed};
 use crate::lock::Mutex;
-use crate::queue::upload::blocks;
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 
 /// A stream of a GPU. Clones are the same stream.
@@ -37,6 +36,13 @@ impl Launch {
         let grid = (n_blocks.max(1) as u32, n_rows.min(65_535) as u32, 1);
         Self { grid, block: (256, 1, 1), shared_bytes: 0 }
     }
+}
+
+/// Returns the number of blocks of 256 threads for `n` work items: at least one, and at most a few
+/// waves on the device.
+pub(crate) fn blocks(queue: &CudaQueue, n: usize) -> u32 {
+    let most = queue.cuda().n_processors() as usize * 64;
+    n.div_ceil(256).clamp(1, most) as u32
 }
 
 /// Returns the bytes that a part of `len` bytes takes in the scratch of a queue.

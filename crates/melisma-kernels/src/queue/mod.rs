@@ -10,11 +10,11 @@ mod upload;
 
 pub use cpu::CpuQueue;
 pub use cuda::CudaQueue;
-pub(crate) use cuda::{Launch, arguments, scratch_bytes};
+pub(crate) use cuda::{Launch, arguments, blocks, scratch_bytes};
 pub(crate) use disjoint::Disjoint;
 pub use graph::Graph;
 pub(crate) use on_device::{OnDevice, Pair};
-pub(crate) use upload::{Upload, address, blocks};
+pub(crate) use upload::{Upload, address};
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,8 +1,8 @@
-//! Uploads of tables and weights to a device, and launch helpers.
+//! Uploads of tables and weights to a device, and their addresses there.
 
 use std::borrow::Cow;
 
-use super::{CudaQueue, Queue};
+use super::Queue;
 use crate::device::cuda::{Address, Cuda};
 use crate::{Budget, Device, Element, Result, Tensor};
 
@@ -30,11 +30,4 @@ impl<'a> Upload<'a> {
 /// Returns the device address of a tensor's elements.
 pub(crate) fn address<T: Element>(tensor: &Tensor) -> Result<Address> {
     Ok(tensor.view::<T>()?.cuda()?.address_dev)
-}
-
-/// Returns the number of blocks of 256 threads for `n` work items: at least one, and at most a few
-/// waves on the device.
-pub(crate) fn blocks(queue: &CudaQueue, n: usize) -> u32 {
-    let most = queue.cuda().n_processors() as usize * 64;
-    n.div_ceil(256).clamp(1, most) as u32
 }

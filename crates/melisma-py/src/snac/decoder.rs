@@ -6,7 +6,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::codec::Opened;
+use super::opened::Opened;
 use crate::audio::fill;
 use crate::error::raise;
 use crate::out;

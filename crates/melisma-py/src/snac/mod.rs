@@ -4,13 +4,16 @@ mod codec;
 mod codes;
 mod decoder;
 mod encoder;
+mod opened;
 mod population;
-mod stream;
+mod stream_decoder;
+mod stream_encoder;
 
-pub use codec::{Codec, PyCodec};
-pub use encoder::PyStreamEncoder;
+pub use codec::PyCodec;
+pub use opened::Codec;
 pub use population::{populate, validate};
-pub use stream::PyStreamDecoder;
+pub use stream_decoder::PyStreamDecoder;
+pub use stream_encoder::PyStreamEncoder;
 
 use melisma::snac::Noise;
 

@@ -10,13 +10,10 @@ use melisma_kernels::Graph;
 use melisma_kernels::language::product::{self, Finish};
 use melisma_kernels::lock::Mutex;
 
-use super::layers::{Layers, Recorded, Rows};
+use super::layers::{Layers, PAGE_LEN, Recorded, Rows};
 use super::model::Model;
 use super::sequence::{Sequence, Sequences};
 use crate::{Budget, Context, DType, Error, Queue, Result, Tensor, View};
-
-/// Tokens of a page. The order of the sums of attention depends on it.
-pub(crate) const PAGE_LEN: usize = 64;
 
 /// The size of a [`Batch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

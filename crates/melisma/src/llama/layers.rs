@@ -10,11 +10,13 @@ use melisma_kernels::language::rotary::{self, Rotary};
 use melisma_kernels::language::tokens::{CacheShape, Tokens};
 use melisma_kernels::lock::Mutex;
 
-use super::batch::PAGE_LEN;
 use super::config::Config;
 use super::model::{Layer, Model};
 use super::sequence::Past;
 use crate::{Context, DType, Device, Queue, Result, Tensor, View, ViewMut};
+
+/// Tokens of a page. The order of the sums of attention depends on it.
+pub(crate) const PAGE_LEN: usize = 64;
 
 /// Returns the most rows that are computed at once; longer prompts are cut, which changes no bit. A GPU reads the
 /// weights once for all of them.

@@ -19,12 +19,10 @@ mod sequence;
 mod source;
 mod weights;
 
-#[cfg(feature = "speak")]
-pub(crate) use batch::PAGE_LEN;
 pub use batch::{Batch, Input, Options};
 pub use config::{Config, Scaling};
 #[cfg(feature = "speak")]
-pub(crate) use layers::row_bytes;
+pub(crate) use layers::{PAGE_LEN, row_bytes};
 pub use melisma_kernels::language::sample::{Key, Sample};
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::Model;

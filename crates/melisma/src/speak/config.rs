@@ -1,11 +1,14 @@
 //! The section `speak` of `melisma.yaml`: keys of [`Format`] that win over those of the model's own file.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
-use super::format::Format;
+use super::format::{FILE_NAME, Format};
+use super::tokenizer::Tokenizer;
 use crate::config::{Field, Origin, Raw, Section};
+use crate::llama::Source;
 use crate::{Error, Result};
 
 /// A finite number.
@@ -40,11 +43,30 @@ impl Config {
         given.map(|entry| (entry.key.to_owned(), entry.json)).collect()
     }
 
+    /// Returns the format of the model in `folder`: its own with the keys that are set. The prompts and tokens of the
+    /// built-in voice stay its own.
+    ///
+    /// # Errors
+    /// Its file cannot be read, or there is none, nor such keys, and the model is not Orpheus.
+    pub(super) fn format_of(&self, folder: &Path, tokenizer: &Tokenizer) -> Result<Format> {
+        let source = Source::find(folder)?;
+        let own = Format::find(folder, &source, tokenizer)?;
+        if let (Source::Builtin(_), Some(own)) = (&source, &own) {
+            return Ok(self.drawn(own.clone()));
+        }
+        self.over(own)?.ok_or_else(|| {
+            let message = format!("{}: the tokenizer is not Orpheus', and there is no {FILE_NAME}", folder.display());
+            let hint = format!("describe the model's prompts and tokens in a {FILE_NAME}");
+            Error::invalid(message)
+                .with_hint(format!("{hint}, or in the settings `speak`: at least `speech` and `end`"))
+        })
+    }
+
     /// Returns `format` with the keys that are set, which suffice without one if they say where the speech is.
     ///
     /// # Errors
     /// The voices and the prompt do not fit each other.
-    pub(super) fn over(&self, format: Option<Format>) -> Result<Option<Format>> {
+    fn over(&self, format: Option<Format>) -> Result<Option<Format>> {
         let (speech, end) = (self.speech.value, self.end.value);
         let Some(format) = format.or_else(|| Some(Format::new(speech?, end?))) else { return Ok(None) };
         let mut format = self.drawn(format);
@@ -64,7 +86,7 @@ impl Config {
     }
 
     /// Returns `format` with the keys that are set of those that fit every model: how tokens are drawn and texts are read.
-    pub(super) fn drawn(&self, mut format: Format) -> Format {
+    fn drawn(&self, mut format: Format) -> Format {
         let set = |to: &mut Option<f32>, from: Option<Number>| *to = from.map(|Number(number)| number).or(*to);
         set(&mut format.temperature, self.temperature.value);
         set(&mut format.top_p, self.top_p.value);

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::config::Config;
 use super::tokenizer::Tokenizer;
 use crate::format::from_yaml;
 use crate::llama::{Sample, Source};
@@ -105,28 +104,17 @@ impl Tokens {
 }
 
 impl Format {
-    /// Returns the format of a model: that of the `speak.yaml` in its folder, else Orpheus' if the tokenizer is his,
-    /// with the keys that `config` has. The prompts and tokens of the built-in voice are its own.
+    /// Returns the format that a model has of its own: that of the `speak.yaml` in its folder, else Orpheus' if the
+    /// tokenizer is his.
     ///
     /// # Errors
-    /// The file cannot be read, or there is none, nor such keys, and the model is not Orpheus.
-    pub(super) fn find(folder: &Path, tokenizer: &Tokenizer, config: &Config) -> Result<Self> {
-        let source = Source::find(folder)?;
-        let own = if source.has(FILE_NAME) {
+    /// The file cannot be read.
+    pub(super) fn find(folder: &Path, source: &Source<'_>, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        if source.has(FILE_NAME) {
             let own = Self::from_yaml(&source.text(FILE_NAME, MAX_FILE)?);
-            Some(own.map_err(|error| error.at(folder.join(FILE_NAME).display()))?)
-        } else {
-            (tokenizer.added("<custom_token_0>") == Some(ORPHEUS_CUSTOM)).then(Self::orpheus)
-        };
-        if let (Source::Builtin(_), Some(own)) = (&source, &own) {
-            return Ok(config.drawn(own.clone()));
+            return own.map(Some).map_err(|error| error.at(folder.join(FILE_NAME).display()));
         }
-        config.over(own)?.ok_or_else(|| {
-            let message = format!("{}: the tokenizer is not Orpheus', and there is no {FILE_NAME}", folder.display());
-            let hint = format!("describe the model's prompts and tokens in a {FILE_NAME}");
-            Error::invalid(message)
-                .with_hint(format!("{hint}, or in the settings `speak`: at least `speech` and `end`"))
-        })
+        Ok((tokenizer.added("<custom_token_0>") == Some(ORPHEUS_CUSTOM)).then(Self::orpheus))
     }
 
     /// Returns a format without voices, for tokens without any before or after.

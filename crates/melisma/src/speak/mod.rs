@@ -1,12 +1,11 @@
 //! Text to speech: a language model whose tokens are frames of a codec.
 //!
-//! A [`Speaker`] is a model of the room [`llama`](crate::llama), its [`Tokenizer`] and a codec of
-//! [`snac`](crate::snac). A text is cut at its sentences into a [`Script`] of prompts; a [`Speech`] draws their tokens
-//! one after the other, and every whole frame goes into one stream of the codec. The [`Format`] says what a prompt
-//! is made of and which tokens are codes.
+//! A [`Speaker`] is a language model with its tokenizer, and a codec of [`snac`](crate::snac). A text is cut at its
+//! sentences into a [`Script`] of prompts; a [`Speech`] draws their tokens one after the other, and every whole frame
+//! goes into one stream of the codec. The [`Format`] says what a prompt is made of and which tokens are codes.
 //!
 //! The same text, voice, settings and seed give the same tokens, whatever else is spoken in the same batch: other texts
-//! of a list, other pieces of the same text, or those of other listeners in an [`Ensemble`].
+//! of a list, other pieces of the same text, or those of other listeners.
 
 use crate::llama;
 
@@ -32,19 +31,25 @@ mod tests;
 mod tokenizer;
 
 pub use ahead::Pace;
-pub use config::{Config, Number};
-pub use cycle::CycleDetector;
-pub use ensemble::{Ensemble, EnsembleOptions, Member, Step, Utterance};
-pub use estimate::Estimate;
 pub use format::{Draw, FILE_NAME, Format, Settings};
-pub use list::{Corpus, Event, Job, Line, List, Spoken};
 pub use normalise::{Normalised, Passages, normalise};
 pub use note::Note;
 pub use script::{MAX_TEXT, PIECE_CHARS, Script};
-pub use sentence::cut;
-pub use speaker::{Opening, Progress, Speaker, SpokenText};
+pub use speaker::Speaker;
 pub use speech::{Delivery, Piece, Speech};
-pub use tokenizer::Tokenizer;
+
+/// What the fronts share: models of their own settings, lists, many listeners, and the parts of a speech.
+#[doc(hidden)]
+pub use {
+    config::{Config, Number},
+    cycle::CycleDetector,
+    ensemble::{Ensemble, EnsembleOptions, Member, Step, Utterance},
+    estimate::Estimate,
+    list::{Corpus, Event, Job, Line, List, Spoken},
+    sentence::cut,
+    speaker::{Opening, Progress, SpokenText},
+    tokenizer::Tokenizer,
+};
 
 /// The name of the voice that is part of this library, where the feature `voice` is on.
 pub const BUILTIN: &str = llama::BUILTIN;

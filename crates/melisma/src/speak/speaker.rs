@@ -132,6 +132,7 @@ impl Speaker {
     ///
     /// # Errors
     /// As [`Speaker::open_in`].
+    #[doc(hidden)]
     pub fn open_as_in(
         context: &Context,
         folder: impl AsRef<Path>,
@@ -149,7 +150,7 @@ impl Speaker {
                 .with_hint("the model and its tokenizer.json must belong together")
                 .at(folder.display()));
         }
-        let format = Format::find(folder, &tokenizer, &config)?;
+        let format = config.format_of(folder, &tokenizer)?;
         let tokens = format.tokens(n_tokens, &codec).map_err(|error| {
             let error = error.at(folder.display());
             let is_builtin = folder == Path::new(BUILTIN);
@@ -201,6 +202,7 @@ impl Speaker {
     ///
     /// # Errors
     /// As [`Speaker::script`].
+    #[doc(hidden)]
     pub fn script_within(&self, text: &str, voice: Option<&str>, seed: u64, context: usize) -> Result<Script> {
         let context = context.min(self.context_tokens());
         let writer = Writer { format: &self.format, tokenizer: &self.tokenizer, tokens: self.tokens, context };
@@ -209,6 +211,7 @@ impl Speaker {
     }
 
     /// Returns the memory that [`Speaker::speak`] takes for a text, its codec included.
+    #[doc(hidden)]
     pub fn needed(&self, script: &Script, delivery: &Delivery) -> Needed {
         let (Options { context, n_cached }, at_once) = self.options_of(script, delivery);
         let cache = self.token_bytes().saturating_mul(n_cached.next_multiple_of(PAGE_LEN)) as u64;
@@ -260,6 +263,7 @@ impl Speaker {
     ///
     /// # Errors
     /// As [`Speaker::speak_all`].
+    #[doc(hidden)]
     pub fn estimate_all<T>(
         &self,
         scripts: &[(T, Script)],
@@ -284,6 +288,7 @@ impl Speaker {
     ///
     /// # Errors
     /// A setting is impossible, memory is too small, the device failed, or `done` did.
+    #[doc(hidden)]
     pub fn speak_all<T>(
         &self,
         scripts: Vec<(T, Script)>,
@@ -300,6 +305,7 @@ impl Speaker {
     ///
     /// # Errors
     /// As [`Speaker::speak_all`], or those of `each`.
+    #[doc(hidden)]
     pub fn speak_all_watched<T>(
         &self,
         scripts: Vec<(T, Script)>,

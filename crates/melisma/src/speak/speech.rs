@@ -90,6 +90,7 @@ impl Speech {
     ///
     /// # Errors
     /// `InvalidArgument` when the speech has begun; otherwise the device failed.
+    #[doc(hidden)]
     pub fn estimate(&mut self) -> Result<Estimate> {
         let config = self.codec.config();
         let begun = || Error::invalid("this speech has begun").with_hint("estimate it before its first piece");

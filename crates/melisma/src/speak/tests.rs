@@ -376,7 +376,7 @@ fn orpheus_is_recognised_and_needs_its_codec() {
     let tokenizer = std::fs::read_to_string(folder(Shape::default()).path().join("tokenizer.json")).unwrap();
     let published = Tokenizer::from_json(&tokenizer.replace("\"id\":258", "\"id\":128256")).unwrap();
     let empty = tempfile::tempdir().unwrap();
-    let found = Format::find(empty.path(), &published, &speak::Config::default()).unwrap();
+    let found = speak::Config::default().format_of(empty.path(), &published).unwrap();
     assert_eq!(found, Format::orpheus());
     let mini = Model::mini24().unwrap();
     let published = Model::random(Config { encoder_dim: 8, decoder_dim: 64, ..Config::snac_24khz() }, 1).unwrap();

@@ -2,7 +2,7 @@
 
 use super::bus::BusConfig;
 use super::engine::Buses;
-use super::performance::Setup;
+use super::setup::Setup;
 use crate::audio::Meter;
 use crate::{Error, Result};
 

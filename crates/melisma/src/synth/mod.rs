@@ -55,9 +55,11 @@ mod phrase;
 mod recording;
 mod render;
 mod score;
+mod setup;
 mod solo;
 mod soundfont;
 mod stream;
+mod take;
 
 /// Voices as the kernels compute them: what [`BulkRenderer::start_notes`] takes and [`patch::voice`] makes.
 #[doc(hidden)]
@@ -86,17 +88,19 @@ pub use level::{Level, balance};
 pub use note::PlacedNote;
 pub use parameter::Parameter;
 pub use part::Parts;
-pub use performance::{Block, Performance, Setup};
+pub use performance::{Block, Performance};
 pub use phrase::{Chord, Kick, Melody, Phrase, PhraseRenderer, Sound, Swell};
 #[doc(hidden)]
 pub use recording::voice_seconds;
-pub use recording::{Recording, Take, record};
+pub use recording::{Recording, record};
 pub use render::{render, render_in};
 pub use score::{Bend, Control, MAX_SECONDS, Note, Score};
 #[doc(hidden)]
 pub use score::{MAX_NOTES, SCHEMA};
+pub use setup::Setup;
 pub use solo::{Solo, voices};
 #[doc(hidden)]
 pub use soundfont::synthetic as synthetic_soundfont;
 pub use soundfont::{Sequence, SoundFont};
 pub use stream::{Played, Remote, Stream, render_all};
+pub use take::Take;

@@ -1,4 +1,3 @@
-// 414 lines because takes, their windows and the recordings that they are copied into share one layout.
 //! The voices of whole pieces, rendered in advance in large batches, which is where a GPU is fast.
 //!
 //! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, starting at a multiple
@@ -10,20 +9,18 @@ use super::bulk::{BulkConfig, BulkRenderer};
 use super::control::Glides;
 use super::engine::{Buses, Stem};
 use super::event::check_rate;
-use super::instrument::Instrument;
 use super::length::Length;
 use super::parameter::Parameter;
 use super::part::Parts;
-use super::performance::{Setup, block_len};
 use super::score::Score;
+use super::setup::{Setup, block_len};
 use super::soundfont::{Player, Sequence, SoundFont};
+use super::take::Take;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::text::size;
 use crate::{Error, ErrorKind, Remedy, Result};
 
-/// Voices at once unless others are asked for; beyond them, the oldest voice is stolen.
-pub(super) const MAX_VOICES: usize = 1024;
 /// A window's length in seconds.
 const WINDOW_SECONDS: u64 = 30;
 /// The longest that a window may reach back, in seconds.
@@ -34,55 +31,6 @@ const GRAIN: u64 = 512;
 const MAX_BYTES: u64 = 2 << 30;
 /// Bytes of a batch's samples.
 const BATCH_BYTES: usize = 256 << 20;
-
-/// The part of a piece that is recorded.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Take<'a> {
-    /// The piece.
-    pub score: &'a Score,
-    /// How long it will be.
-    pub length: Length,
-    /// Whether instruments are recorded alone as well.
-    pub buses: Buses,
-    /// Parts that are recorded alone as well, instead of instruments.
-    pub parts: Option<&'a Parts>,
-    /// The most voices that may sound at once.
-    pub max_voices: usize,
-}
-
-impl<'a> Take<'a> {
-    /// Returns the whole of `score`, with at most 1024 voices, without stems. [`Setup::take`](super::Setup::take) is
-    /// that of a setup.
-    pub fn new(score: &'a Score) -> Self {
-        Self { score, length: Length::Whole, buses: Buses::Mix, parts: None, max_voices: MAX_VOICES }
-    }
-
-    setters! {
-        /// Sets how long it will be.
-        pub fn with_length(length: Length);
-        /// Sets whether instruments are recorded alone as well.
-        pub fn with_buses(buses: Buses);
-        /// Sets parts that are recorded alone as well, instead of instruments.
-        pub fn with_parts(parts: impl Into<Option<&'a Parts>>);
-        /// Sets the most voices that may sound at once.
-        pub fn with_max_voices(max_voices: usize);
-    }
-
-    /// Returns the number of mixes of a recording: that of all notes, and one for each instrument or part.
-    fn n_mixes(&self) -> usize {
-        let instruments = if self.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
-        1 + self.parts.map_or(instruments, |parts| parts.names().len())
-    }
-
-    /// Returns the place of a note's stem.
-    fn stem(&self, index: usize, instrument: Instrument) -> Option<usize> {
-        match self.parts {
-            Some(parts) => parts.of().get(index).map(|part| usize::from(*part)),
-            None => (self.buses == Buses::Stems).then_some(instrument as usize),
-        }
-    }
-}
 
 /// The dry mix of a piece, and perhaps its stems.
 #[derive(Debug)]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use melisma_kernels::{Device, Space};
 
-use super::performance::{Performance, Setup};
+use super::performance::Performance;
 use super::recording::record;
 use super::score::Score;
+use super::setup::Setup;
 use crate::audio::Clip;
 use crate::{Context, Error, ErrorKind, Result};
 

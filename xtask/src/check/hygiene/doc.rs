@@ -38,7 +38,7 @@ fn head(lines: &[&str]) -> Option<String> {
     head.split_whitespace().any(|word| word == "fn").then_some(head)
 }
 
-/// Returns whether a function has a result. Success alone, `Result<()>`, is none.
+/// Returns whether a function has a result. Success alone, `Result<()>`, does not count.
 fn has_result(head: &str) -> bool {
     let Some((_, result)) = arrow(head).map(|at| head.split_at(at + 2)) else { return false };
     let result = result.trim_start();

@@ -1,7 +1,8 @@
 //! The rooms of `melisma` import each other exactly as in the table in `docs/ARCHITECTURE.md`: an
 //! import without a row is a problem, and so is a row without an import.
 
-use super::{File, import, rust};
+use super::import::{self, Import};
+use super::{File, rust};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const PAGE: &str = "docs/ARCHITECTURE.md";
@@ -16,14 +17,15 @@ pub fn problems(files: &[File]) -> Vec<String> {
         return vec![format!("{PAGE}: has no table `| room | may use |`")];
     }
     let sources = rust::production(files, SOURCES);
-    let rooms: BTreeSet<&str> = sources.iter().filter_map(|file| room(&file.path)).collect();
+    let modules: Vec<String> = sources.iter().map(|file| rust::module(&file.path, SOURCES)).collect();
+    let rooms: BTreeSet<&str> = modules.iter().map(|module| room(module)).collect();
     let mut found = Vec::new();
     let mut used = BTreeSet::new();
-    for file in sources {
-        let Some(own) = room(&file.path) else { continue };
-        for (line, path) in import::crate_paths(&rust::code(&file.text), depth(&file.path)) {
-            let other = path.split("::").next().unwrap_or_default();
-            if !rooms.contains(other) || other == own || SHARED.contains(&other) {
+    for (file, module) in sources.into_iter().zip(&modules) {
+        let own = room(module);
+        for Import { line, path, .. } in import::imports(&rust::code(&file.text), module) {
+            let other = room(&path);
+            if own.is_empty() || !rooms.contains(other) || other == own || SHARED.contains(&other) {
                 continue;
             }
             let allowed = table.get(own).and_then(|allowed| allowed.iter().find(|allowed| covers(allowed, &path)));
@@ -40,18 +42,9 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Returns the room of a source, the first folder or file below `src`.
-fn room(path: &str) -> Option<&str> {
-    let rest = path.strip_prefix(SOURCES)?;
-    let name = rest.split('/').next()?;
-    let name = name.strip_suffix(".rs").unwrap_or(name);
-    (name != "lib").then_some(name)
-}
-
-/// Returns the number of modules around the code of a source.
-fn depth(path: &str) -> usize {
-    let module = path.strip_prefix(SOURCES).unwrap_or(path).trim_end_matches(".rs");
-    module.trim_end_matches("/mod").split('/').count()
+/// Returns the room of a path below the crate's root; empty for the root.
+fn room(path: &str) -> &str {
+    path.split("::").next().unwrap_or_default()
 }
 
 fn covers(allowed: &str, path: &str) -> bool {

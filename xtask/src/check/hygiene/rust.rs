@@ -57,20 +57,27 @@ fn without_comment(line: &str) -> &str {
 /// Returns the sources below `folder` that are not test code: neither named as tests nor modules
 /// under `#[cfg(test)]`.
 pub fn production<'a>(files: &'a [File], folder: &str) -> Vec<&'a File> {
-    let tests = test_modules(files);
+    let inside = |file: &&File| file.path.starts_with(folder) && file.has_suffix(&["rs"]);
+    let tests = test_modules(files.iter().filter(inside));
     let below =
         |path: &str, module: &str| path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
     let is_test = |path: &str| {
         path.ends_with("/tests.rs") || path.contains("/tests/") || tests.iter().any(|module| below(path, module))
     };
-    let inside = |file: &&File| file.path.starts_with(folder) && file.has_suffix(&["rs"]) && !is_test(&file.path);
-    files.iter().filter(inside).collect()
+    files.iter().filter(inside).filter(|file| !is_test(&file.path)).collect()
+}
+
+/// Returns the module of the source at `path` below `folder`, such as `mel::plan`; empty for the crate's root.
+pub fn module(path: &str, folder: &str) -> String {
+    let path = path.strip_prefix(folder).unwrap_or(path).trim_end_matches(".rs");
+    let (around, name) = path.rsplit_once('/').unwrap_or(("", path));
+    if ["lib", "main", "mod"].contains(&name) { around } else { path }.replace('/', "::")
 }
 
 /// Returns the paths, without `.rs`, of modules declared as `#[cfg(test)] mod name;`.
-fn test_modules(files: &[File]) -> BTreeSet<String> {
+fn test_modules<'a>(sources: impl Iterator<Item = &'a File>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for file in files.iter().filter(|file| file.has_suffix(&["rs"])) {
+    for file in sources {
         let folder = match file.path.rsplit_once('/') {
             Some((folder, "mod.rs" | "lib.rs" | "main.rs")) => folder,
             _ => file.path.trim_end_matches(".rs"),
@@ -106,6 +113,13 @@ mod tests {
             ["use a; ", "let url = \"http://c\";", "fn e() {}", "fn g() {}"]
         );
         assert_eq!(found.lines().count(), text.lines().count());
+    }
+
+    #[test]
+    fn a_folder_is_the_module_of_its_root() {
+        for (path, expected) in [("lib", ""), ("mel", "mel"), ("mel/mod", "mel"), ("mel/plan", "mel::plan")] {
+            assert_eq!(module(&format!("a/src/{path}.rs"), "a/src/"), expected);
+        }
     }
 
     #[test]

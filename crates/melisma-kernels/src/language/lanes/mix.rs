@@ -1,5 +1,8 @@
 //! Weighted rows: y\[d\] = Σ_j w\[j\] · v\[j, d\] by fused multiply-adds, j ascending from a sum of 0.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256, __m512};
+
 use super::chains::{CHAINS, Chains};
 use super::prefetch;
 use crate::device::isa::{Isa, Level};
@@ -13,19 +16,37 @@ pub(in crate::language) fn mix(isa: Isa, weights: &[f32], [values, next]: [&[f32
     match isa.level() {
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { super::x86::mix_avx512(weights, [values, next], y) },
+        Level::Avx512 => unsafe { avx512(weights, [values, next], y) },
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { super::x86::mix_avx2(weights, [values, next], y) },
+        Level::Avx2 => unsafe { avx2(weights, [values, next], y) },
         // SAFETY: floats need no instruction set.
         _ => unsafe { run::<[f32; CHAINS]>(weights, [values, next], y) },
     }
 }
 
 /// # Safety
+/// The machine has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<[__m256; 2]>(weights, values, y) }
+}
+
+/// # Safety
+/// The machine has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+unsafe fn avx512(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<[__m512; 1]>(weights, values, y) }
+}
+
+/// # Safety
 /// The machine has the instruction set of `C`.
 #[inline(always)]
-pub(super) unsafe fn run<C: Chains>(weights: &[f32], [values, next]: [&[f32]; 2], y: &mut [f32]) {
+unsafe fn run<C: Chains>(weights: &[f32], [values, next]: [&[f32]; 2], y: &mut [f32]) {
     let n = y.len();
     let mut done = 0;
     while done + CHAINS <= n {

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use half::{bf16, f16};
 
 use super::chains::{Chains, chains};
-use super::{Stored, Tile, mix, run};
+use super::{Stored, Tile, run};
 use crate::device::vector::{Float, Vector};
 
 macro_rules! widen {
@@ -107,20 +107,4 @@ pub(super) unsafe fn avx2<T: Stored, const OUTPUTS: usize, const ROWS: usize>(ti
 pub(super) unsafe fn avx512<T: Stored, const OUTPUTS: usize, const ROWS: usize>(tile: Tile<T>) {
     // SAFETY: the caller's promise.
     unsafe { run::<[__m512; 1], T, OUTPUTS, ROWS>(tile) }
-}
-
-/// # Safety
-/// The machine has AVX2.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn mix_avx2(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
-    // SAFETY: the caller's promise.
-    unsafe { mix::run::<[__m256; 2]>(weights, values, y) }
-}
-
-/// # Safety
-/// The machine has AVX-512.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-pub(super) unsafe fn mix_avx512(weights: &[f32], values: [&[f32]; 2], y: &mut [f32]) {
-    // SAFETY: the caller's promise.
-    unsafe { mix::run::<[__m512; 1]>(weights, values, y) }
 }

@@ -4,10 +4,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::search::Search;
 use super::walk::Skipped;
 use super::{Input, suffix};
-use crate::Result;
 
 /// All input files, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,14 +20,6 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Searches each of `places` as [`Search`] does.
-    ///
-    /// # Errors
-    /// A place does not exist or cannot be read, or nothing was found.
-    pub fn find(places: &[impl AsRef<Path>]) -> Result<Self> {
-        Search::new(places).run()
-    }
-
     /// Returns whether `place` is a list of files by its name.
     pub fn is_list(place: impl AsRef<Path>) -> bool {
         let place = place.as_ref();

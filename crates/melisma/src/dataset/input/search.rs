@@ -114,6 +114,16 @@ impl Search {
     }
 }
 
+impl Inputs {
+    /// Searches each of `places` as [`Search`] does.
+    ///
+    /// # Errors
+    /// A place does not exist or cannot be read, or nothing was found.
+    pub fn find(places: &[impl AsRef<Path>]) -> Result<Self> {
+        Search::new(places).run()
+    }
+}
+
 /// Adds the files of a list whose relative paths begin at `folder`.
 fn read_list(mut reader: impl BufRead, (list, folder): (&Path, &Path), found: &mut Vec<Input>) -> Result<()> {
     let failed = |error| Error::io(list.display(), error);

@@ -1,30 +1,10 @@
 //! The answer of a search: how much better the winner is than the default.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::measure::Outcome;
-use super::report::milliseconds;
-use super::{Objective, Report};
-use crate::engine::EngineName;
-use crate::text::{count, size};
-
-/// The default that the winner is compared with: the model as it was given, with default options in
-/// ONNX Runtime, else in the embedded engine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Baseline {
-    /// The engine.
-    pub engine: EngineName,
-    /// Its version.
-    pub engine_version: String,
-    /// CPU threads; 0 if the engine chooses.
-    pub threads: usize,
-    /// The measurements; `None` if it failed.
-    pub outcome: Option<Outcome>,
-    /// Why it failed.
-    pub refused: Option<String>,
-}
+use super::measure::{Outcome, milliseconds};
+use super::{Baseline, Objective, Report};
+use crate::text::size;
 
 /// The winner's figure beside that of the default.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,16 +14,6 @@ pub struct Comparison {
     pub ratio: f64,
     /// Whether the two differ by more than the spread of either.
     pub is_beyond_spread: bool,
-}
-
-impl Baseline {
-    /// Describes it: `onnxruntime's default`.
-    pub fn describe(&self) -> String {
-        if self.engine.is_onnxruntime() {
-            return format!("{}'s default", self.engine);
-        }
-        format!("the embedded engine's default ({}, fp32, {})", self.engine, count(self.threads as u64, "thread"))
-    }
 }
 
 impl Report {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::{Sets, floats};
+use super::measure::floats;
 use crate::Result;
 use crate::format::Value;
 
@@ -50,10 +50,9 @@ impl InputValues {
 }
 
 impl Evidence {
-    /// Returns what the results rest on, with what is wrong with the outputs: `degenerate` describes
-    /// that.
-    pub(super) fn of(sets: &Sets, degenerate: Option<&str>) -> Self {
-        let is_given = sets.origins.iter().all(|origin| origin.source == Source::Given);
+    /// Returns what the results rest on: inputs of these `origins`, and outputs whose fault `degenerate` describes.
+    pub(super) fn of(origins: &[InputValues], degenerate: Option<&str>) -> Self {
+        let is_given = origins.iter().all(|origin| origin.source == Source::Given);
         match (is_given, degenerate) {
             (true, _) => Self::Given,
             (false, None) => Self::Generated,

@@ -6,6 +6,7 @@
 //! row of the table, and peak memory is measured per candidate.
 
 mod answer;
+mod baseline;
 mod candidate;
 mod choose;
 mod context;
@@ -23,7 +24,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Baseline, Comparison};
+pub use answer::Comparison;
+pub use baseline::Baseline;
 pub use candidate::{Candidate, Chunk, Wanted};
 pub use context::Search;
 pub use evidence::{Evidence, InputValues, Source};

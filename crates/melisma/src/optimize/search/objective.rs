@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::Outcome;
+use super::measure::{Measured, Outcome};
 use crate::config::Profile;
 use crate::text::word::words;
 
@@ -69,6 +69,18 @@ impl Objective {
             Self::Memory => "searched for the least memory",
             Self::First => "searched for the earliest first result",
         }
+    }
+}
+
+impl Measured {
+    /// Returns the median latency, if the candidate can be chosen.
+    pub fn p50(&self) -> Option<f64> {
+        self.figure(Objective::P50)
+    }
+
+    /// Returns the figure that `objective` compares, if the candidate can be chosen.
+    pub(super) fn figure(&self, objective: Objective) -> Option<f64> {
+        self.outcome.filter(|_| self.refused.is_none()).map(|outcome| objective.figure(&outcome))
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::candidate::Candidate;
-use super::measure::{Accuracy, Latency, Measured, Refusal};
+use super::measure::{Accuracy, Latency, Measured, Refusal, milliseconds};
 use super::{Baseline, Evidence, InputValues, Objective};
 use crate::engine::{EngineName, Operator};
 use crate::text::size;
@@ -224,10 +224,4 @@ fn operator_text(engine: EngineName, (operators, most): (&[Operator], usize), mi
         table.push([operator.name.clone(), operator.calls.to_string(), time, share]);
     }
     format!("\n{}", table.text())
-}
-
-pub(super) fn milliseconds(seconds: f64) -> String {
-    let ms = seconds * 1e3;
-    let digits = if ms < 10.0 { 3 } else { usize::from(ms < 1000.0) };
-    format!("{ms:.digits$} ms")
 }

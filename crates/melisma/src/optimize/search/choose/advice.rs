@@ -8,8 +8,7 @@ use crate::optimize::search::Objective;
 use crate::optimize::search::candidate::Wanted;
 use crate::optimize::search::candidate::bound::{Bound, Peak};
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
-use crate::optimize::search::measure::Measured;
-use crate::optimize::search::report::milliseconds;
+use crate::optimize::search::measure::{Measured, milliseconds};
 
 /// Advice names an operator that takes more than this share of the time.
 const SHARE: f64 = 0.4;

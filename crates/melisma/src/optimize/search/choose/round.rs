@@ -151,7 +151,7 @@ impl Selection<'_> {
         let outcome = winner.outcome.ok_or_else(|| Error::unsupported("the winner was not measured"))?;
         let names: Vec<String> = Port::outputs(self.model)?.into_iter().map(|port| port.name).collect();
         let degenerate = evidence::degenerate(&names, &reference.outputs)?;
-        let evidence = Evidence::of(self.sets, degenerate.as_deref());
+        let evidence = Evidence::of(&self.sets.origins, degenerate.as_deref());
         if let Some(degenerate) = degenerate.as_ref().filter(|_| evidence == Evidence::Degenerate) {
             let text = format!("with the generated inputs, {degenerate}; give the inputs real values");
             (self.search.say)(&Message::Note(text));

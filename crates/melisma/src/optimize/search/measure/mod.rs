@@ -22,9 +22,7 @@ use work::work;
 pub use worker::Program;
 pub use worker::Worker;
 
-use super::Objective;
 use super::candidate::Candidate;
-use super::report::milliseconds;
 use crate::text::count;
 
 /// Seconds of a run.
@@ -145,16 +143,13 @@ impl Measured {
     pub(super) fn is_over_memory(&self) -> bool {
         matches!(self.refused, Some(Refusal::Memory(_)))
     }
+}
 
-    /// Returns the median latency, if the candidate can be chosen.
-    pub fn p50(&self) -> Option<f64> {
-        self.figure(Objective::P50)
-    }
-
-    /// Returns the figure that `objective` compares, if the candidate can be chosen.
-    pub(super) fn figure(&self, objective: Objective) -> Option<f64> {
-        self.outcome.filter(|_| self.refused.is_none()).map(|outcome| objective.figure(&outcome))
-    }
+/// Returns seconds as text, in milliseconds.
+pub(super) fn milliseconds(seconds: f64) -> String {
+    let ms = seconds * 1e3;
+    let digits = if ms < 10.0 { 3 } else { usize::from(ms < 1000.0) };
+    format!("{ms:.digits$} ms")
 }
 
 #[cfg(test)]

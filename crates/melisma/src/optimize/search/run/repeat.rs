@@ -8,7 +8,7 @@ use super::Chosen;
 use crate::Result;
 use crate::format::Value;
 use crate::optimize::search::Latency;
-use crate::optimize::search::report::milliseconds;
+use crate::optimize::search::measure::milliseconds;
 
 /// The outputs and the times of a model that ran several times on the same inputs.
 #[derive(Debug, Clone)]
