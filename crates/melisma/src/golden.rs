@@ -1,4 +1,4 @@
-//! Golden files of the unit tests. The crate's `golden/` links to the repository's, so that a package has them too.
+//! Golden files of the unit tests, and their GPU. The crate's `golden/` links to the repository's, so that a package has them too.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,18 @@ pub(crate) const TENSOR_OPTIMIZATIONS: &str = include_str!("../golden/config/ten
 /// Returns the golden file of the room `optimize` called `name`.
 pub(crate) fn optimize(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/optimize").join(name)
+}
+
+/// Returns the first GPU; `None` without one, which with `REQUIRE_CUDA=1` is a failure.
+pub(crate) fn cuda() -> Option<crate::Device> {
+    match crate::Device::cuda(0) {
+        Ok(device) => Some(device),
+        Err(error) if std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1") => panic!("{error}"),
+        Err(error) => {
+            skip(error);
+            None
+        }
+    }
 }
 
 /// Says that the test that runs on this thread does not test: past the harness, which hides what a test

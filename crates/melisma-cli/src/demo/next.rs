@@ -7,7 +7,7 @@ const NEXT: [(&str, &str); 9] = [
     ("a folder of recordings, for spectrograms", "melisma dataset build RECORDINGS -o train.h5 --segment 10s"),
     (
         "recordings and their texts, for tokens",
-        "melisma encode RECORDINGS -o train.jsonl --metadata TABLE.csv --text-column text",
+        "melisma encode RECORDINGS -o train.jsonl --metadata TABLE.csv --text-column text --model CODEC",
     ),
     ("a text", "melisma speak --file TEXT.txt -o text.mp3"),
     (

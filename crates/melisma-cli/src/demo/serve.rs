@@ -18,9 +18,8 @@ use melisma_server::metrics::Metrics;
 use melisma_server::speakers::{self, Decoding, Loading, VoiceModel};
 use melisma_server::{Decoder, Guard, Level, Limits, Listen, Log, Server, Settings, Stopper, encoder};
 
-use super::folder::Folder;
+use super::folder::{Folder, SPOKEN};
 use super::page::facts;
-use super::speak::SPOKEN;
 use super::{Chapter, in_words};
 use crate::build;
 use crate::codec::{BUILTIN, Codec};
@@ -75,9 +74,10 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
         table.push([(*what).to_owned(), format!("{bytes} bytes"), duration::show(*time)]);
     }
     let total: Duration = asked.iter().map(|asked| asked.time).sum();
+    let spoke = if has_builtin() { "spoke a text, " } else { "" };
     let shown = [
         format!(
-            "<p>It spoke a text, encoded the sentence above, decoded the tokens and played {SECONDS} s of a preset. Then it \
+            "<p>It {spoke}encoded a recording, decoded the tokens and played {SECONDS} s of a preset. Then it \
              finished what was open, and ended. <code>melisma serve</code> starts one that stays, with a page for your browser.</p>\n"
         ),
         facts(&[

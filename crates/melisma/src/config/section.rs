@@ -93,7 +93,7 @@ pub(super) fn known_keys() -> Vec<&'static str> {
 }
 
 /// Declares a [`Section`]: a struct with one [`Setting`](crate::config::Setting) per key, after
-/// fields that are no settings.
+/// its other fields.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! section {

@@ -169,6 +169,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn many_threads_lose_no_count() {
+        let counters = Counters::default();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        counters.rows.fetch_add(1, Relaxed);
+                        counters.add(Stage::Read, 1_000);
+                    }
+                });
+            }
+        });
+        let found = counters.now();
+        assert_eq!((found.rows, found.seconds[Stage::Read as usize]), (80_000, 0.08));
+    }
+
+    #[test]
     fn the_busiest_resource_limits() {
         let mut counters = Snapshot { seconds: [1.0, 0.0, 6.0, 0.0, 0.5, 0.0], ..Snapshot::default() };
         assert_eq!(counters.usage(4.0, 2)[0], ("the transform", 0.75));

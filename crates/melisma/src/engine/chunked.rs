@@ -56,7 +56,7 @@ impl Reach {
                 return Err(place(Error::unsupported("depends on something else than the input")));
             };
             let reach = moving.iter().map(|(_, reach)| *reach).fold(0.0, f64::max);
-            let after = step(node, graph, rate, moving.iter().all(|(other, _)| *other == rate)).map_err(place)?;
+            let after = step(node, graph, (rate, &moving)).map_err(place)?;
             let after = (after.0, reach + after.1);
             known.extend(node.outputs.first().map(|name| (name.as_str(), after)));
         }
@@ -67,8 +67,8 @@ impl Reach {
     }
 }
 
-/// Returns the rate after a node, and the node's reach in latents.
-fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize, f64)> {
+/// Returns the rate after a node, and the node's reach in latents. `rate` is that of the first of the inputs that move.
+fn step(node: &Node, graph: &Graph, (rate, moving): (usize, &[(usize, f64)])) -> Result<(usize, f64)> {
     let per_latent = rate as f64;
     let is_snake = node.domain == DOMAIN && node.op == "Snake";
     if is_snake || (matches!(node.domain.as_str(), "" | "ai.onnx") && LOCAL.split_whitespace().any(|op| op == node.op))
@@ -77,8 +77,9 @@ fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize
         let is_flat = |name: &String| {
             graph.initializer(name).is_none_or(|tensor| tensor.shape.last().is_none_or(|&last| last == 1))
         };
-        let fits = is_even && node.inputs.iter().all(is_flat);
-        return if fits { Ok((rate, 0.0)) } else { Err(Error::unsupported("mixes different times")) };
+        let fits = moving.iter().all(|(other, _)| *other == rate) && node.inputs.iter().all(is_flat);
+        let message = "its inputs differ in rate, or a constant changes over time; pieces need one rate for all";
+        return if fits { Ok((rate, 0.0)) } else { Err(Error::unsupported(message)) };
     }
     let weight = node.inputs.get(1).and_then(|name| graph.initializer(name));
     let Some(&[_, _, n_taps]) = weight.map(|tensor| tensor.shape.as_slice()) else {
@@ -98,7 +99,7 @@ fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize
     };
     let (width, is_same) = ((n_taps as i64 - 1).checked_mul(dilation), node.attribute("auto_pad").is_none());
     let Some(width) = width.filter(|&width| (0..1 << 40).contains(&width) && is_same) else {
-        return Err(Error::unsupported("pads by a rule"));
+        return Err(Error::unsupported("it sets `auto_pad`, or its kernel is too wide; pieces need `pads` in numbers"));
     };
     let (left, right) = (left.clamp(-1, 1 << 40), right.clamp(-1, 1 << 40));
     if node.is("Conv") && stride == 1 && left + right == width && left >= 0 && right >= 0 {

@@ -56,8 +56,8 @@ enum Message {
     Attribute,
     Tensor,
     SparseTensor,
-    /// Key and value of external data.
-    Place,
+    /// A key of external data, and its value.
+    ExternalData,
 }
 
 impl Message {
@@ -71,7 +71,7 @@ impl Message {
             (Self::Graph, 5) | (Self::Attribute, 5 | 10) | (Self::SparseTensor, 1 | 2) => Self::Tensor,
             (Self::Graph, 15) | (Self::Attribute, 22 | 23) => Self::SparseTensor,
             (Self::Node, 5) | (Self::Function, 11) => Self::Attribute,
-            (Self::Tensor, 13) => Self::Place,
+            (Self::Tensor, 13) => Self::ExternalData,
             _ => return None,
         })
     }
@@ -114,8 +114,8 @@ impl Walker<'_> {
             }
             at = content.end;
             match (message, tag >> 3, tag & 7) {
-                (Message::Place, 1, 2) => is_location = self.text(content)? == "location",
-                (Message::Place, 2, 2) => value = content,
+                (Message::ExternalData, 1, 2) => is_location = self.text(content)? == "location",
+                (Message::ExternalData, 2, 2) => value = content,
                 (_, field, 2) => {
                     if let Some(below) = message.below(field) {
                         self.message(below, content, depth + 1)?;
@@ -133,10 +133,10 @@ impl Walker<'_> {
 
     fn text(&mut self, bytes: Range<u64>) -> Result<String> {
         if bytes.end - bytes.start > 4096 {
-            return Err(Error::corrupt("a file name of more than 4096 bytes"));
+            return Err(Error::corrupt("a file name has more than 4096 bytes"));
         }
         let text = bytes.map(|at| self.byte(at)).collect::<Result<Vec<u8>>>()?;
-        String::from_utf8(text).map_err(|_| Error::corrupt("a file name that is not UTF-8"))
+        String::from_utf8(text).map_err(|_| Error::corrupt("a file name is not UTF-8"))
     }
 
     fn varint(&mut self, at: &mut u64, end: u64) -> Result<u64> {
@@ -162,7 +162,10 @@ impl Walker<'_> {
             self.window.resize(WINDOW.min((self.len - at) as usize), 0);
             self.file.read_at(at, &mut self.window)?;
         }
-        self.window.get((at - self.start) as usize).copied().ok_or_else(|| Error::corrupt("the file became shorter"))
+        let byte = self.window.get((at - self.start) as usize).copied();
+        byte.ok_or_else(|| {
+            Error::corrupt(format!("the file ends at byte {at}; it had {} when it was opened", self.len))
+        })
     }
 }
 

@@ -64,8 +64,12 @@ impl Trailer {
         if length != (json.len() as u64).to_le_bytes() {
             return Err(Error::corrupt("the source's header does not have its own length"));
         }
-        let data_len =
-            trailer.source_len.checked_sub(header_len).ok_or_else(|| Error::corrupt("a source without data"))?;
+        let data_len = trailer.source_len.checked_sub(header_len).ok_or_else(|| {
+            let len = trailer.source_len;
+            Error::corrupt(format!(
+                "the trailer says that the source has {len} bytes; its header alone has {header_len}"
+            ))
+        })?;
         let source = Header::parse(json, data_len).map_err(|error| error.at("the source"))?;
         Ok((trailer, source))
     }

@@ -87,6 +87,7 @@ mod tests {
         assert_eq!(decoder.decode(&codes).unwrap().len(), 2048);
         let model = Model::open(SOLO24).unwrap();
         assert!(!model.has_encoder() && !model.is_builtin());
+        assert_eq!(model.builtin_name(), Some(SOLO24));
         for error in [Encoder::open(SOLO24).unwrap_err(), reference::encode(&model, &[0.0]).unwrap_err()] {
             assert!(error.to_string().starts_with("builtin:solo24: this codec has no encoder"), "{error}");
             assert!(error.hint().unwrap().contains("builtin:mini24"), "{error}");

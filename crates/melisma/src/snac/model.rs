@@ -130,6 +130,11 @@ impl Model {
         &self.config
     }
 
+    /// Returns its name if it is part of the library. No published language model speaks its codes.
+    pub fn builtin_name(&self) -> Option<&'static str> {
+        self.builtin
+    }
+
     /// Returns whether this is the small model of the library, whose codes no published language model speaks.
     pub fn is_builtin(&self) -> bool {
         self.builtin == Some(MINI24)
@@ -155,5 +160,17 @@ impl Model {
     /// Identifies the model that made a set of codes: 32 hexadecimal digits of a hash over all weights.
     pub fn hash(&self) -> &str {
         &self.hash
+    }
+
+    /// Compares the hash that is stored with codes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the codes were made by another model.
+    pub fn check_stamp(&self, stamp: &str) -> Result<()> {
+        if stamp == self.hash {
+            return Ok(());
+        }
+        let message = format!("these tokens were made by the model {stamp:.32}, this is {}", self.hash);
+        Err(Error::invalid(message).with_hint("decode them with the model that encoded them"))
     }
 }

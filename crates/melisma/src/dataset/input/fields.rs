@@ -1,6 +1,6 @@
 //! The columns of a table that are read.
 
-use crate::dataset::store::{TOKEN_COLUMNS, is_kept_name};
+use crate::dataset::store::{TOKEN_COLUMNS, is_column_name};
 use crate::{Error, Result};
 
 /// The column of a corpus with the speakers.
@@ -35,33 +35,29 @@ impl Fields {
         pub fn with_speaker(speaker: Option<String>);
     }
 
-    /// Returns the columns that the corpus gets: names that no other column has.
+    /// Returns the columns that the corpus gets, that of the speakers first: names that no other column has.
     pub(super) fn outputs(&self) -> Result<Vec<String>> {
-        outputs(&self.kept, self.speaker.is_some())
+        let has_source = self.speaker.is_some();
+        let mut all: Vec<String> = has_source.then(|| SOURCE.to_owned()).into_iter().collect();
+        for name in &self.kept {
+            let why = match name.as_str() {
+                "" => "a column without a name cannot be kept".to_owned(),
+                name if name.parse::<u64>().is_ok() => format!("column {name} cannot be kept: its name is needed"),
+                name if TOKEN_COLUMNS.contains(&name) || name == "codes_list" => {
+                    format!("`{name}` cannot be kept: a corpus has a column of its own with this name")
+                }
+                SOURCE if has_source => "`source` cannot be kept beside the column of the speakers".to_owned(),
+                name if all.iter().any(|other| other == name) => format!("`{name}` is kept twice"),
+                name if !is_column_name(name) => format!("`{}` cannot be the name of a column", name.escape_debug()),
+                _ => {
+                    all.push(name.clone());
+                    continue;
+                }
+            };
+            return Err(Error::invalid(why).with_hint("name columns of the table, as in speaker,lang"));
+        }
+        Ok(all)
     }
-}
-
-/// Returns the columns that a corpus gets for `kept`, after that of the speakers if it `has_source`.
-fn outputs(kept: &[String], has_source: bool) -> Result<Vec<String>> {
-    let mut all: Vec<String> = has_source.then(|| SOURCE.to_owned()).into_iter().collect();
-    for name in kept {
-        let why = match name.as_str() {
-            "" => "a column without a name cannot be kept".to_owned(),
-            name if name.parse::<u64>().is_ok() => format!("column {name} cannot be kept: its name is needed"),
-            name if TOKEN_COLUMNS.contains(&name) || name == "codes_list" => {
-                format!("`{name}` cannot be kept: a corpus has a column of its own with this name")
-            }
-            SOURCE if has_source => "`source` cannot be kept beside the column of the speakers".to_owned(),
-            name if all.iter().any(|other| other == name) => format!("`{name}` is kept twice"),
-            name if !is_kept_name(name) => format!("`{}` cannot be the name of a column", name.escape_debug()),
-            _ => {
-                all.push(name.clone());
-                continue;
-            }
-        };
-        return Err(Error::invalid(why).with_hint("name columns of the table, as in speaker,lang"));
-    }
-    Ok(all)
 }
 
 #[cfg(test)]
@@ -70,9 +66,10 @@ mod tests {
 
     #[test]
     fn names_that_a_corpus_cannot_have_are_refused() {
-        let kept = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        assert_eq!(outputs(&kept(&["lang", "my age"]), true).unwrap(), ["source", "lang", "my age"]);
-        assert_eq!(outputs(&kept(&["source"]), false).unwrap(), ["source"]);
+        let kept = |names: &[&str]| Fields::new("text").with_kept(names.iter().map(|&name| name.to_owned()).collect());
+        let spoken = |names: &[&str]| kept(names).with_speaker(Some("who".to_owned()));
+        assert_eq!(spoken(&["lang", "my age"]).outputs().unwrap(), ["source", "lang", "my age"]);
+        assert_eq!(kept(&["source"]).outputs().unwrap(), ["source"]);
         let long = "x".repeat(65);
         for names in [
             &[""][..],
@@ -88,8 +85,8 @@ mod tests {
             &["a,b"],
             &[&long],
         ] {
-            assert!(outputs(&kept(names), false).is_err(), "{names:?}");
+            assert!(kept(names).outputs().is_err(), "{names:?}");
         }
-        assert!(outputs(&kept(&["source"]), true).unwrap_err().to_string().contains("beside"));
+        assert!(spoken(&["source"]).outputs().unwrap_err().to_string().contains("beside"));
     }
 }

@@ -216,8 +216,10 @@ impl Metadata {
         let first = self.rows.partition_point(|row| row.key < key);
         let n = self.rows[first..].partition_point(|row| row.key == key);
         let find = |matches: &dyn Fn(usize) -> bool| (first..first + n).find(|&row| matches(self.rows[row].suffix));
-        let is_absent =
-            |other: usize| SUFFIXES.get(other).is_some_and(|suffix| !Path::new(path).with_extension(suffix).exists());
+        let exists = |suffix: &str| Path::new(path).with_extension(suffix).exists();
+        let is_absent = |other: usize| {
+            SUFFIXES.get(other).is_some_and(|suffix| !exists(suffix) && !exists(&suffix.to_ascii_uppercase()))
+        };
         find(&|other| other == suffix).or_else(|| find(&|other| other == NO_SUFFIX)).or_else(|| find(&is_absent))
     }
 

@@ -349,3 +349,19 @@ pub(super) fn queues(device: &Device, budget: &Budget, streams: Streams) -> Resu
         _ => one_queue(device, budget),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_buffers_are_pinned_on_cuda_unless_that_is_off() {
+        let Some(device) = crate::golden::cuda() else { return };
+        let shape = Shape { n_rows: 2, n_samples: 16, n_frames: 1, n_values: 8, dtype: OutputPrecision::F32 };
+        for (pinned, space) in [(true, Space::Pinned), (false, Space::Host)] {
+            let techniques = Techniques { pinned, ..Techniques::default() };
+            let slot = Slot::new(&device, &Budget::unlimited(), shape, &techniques).unwrap();
+            assert_eq!([slot.samples.space(), slot.values.space()], [space; 2]);
+        }
+    }
+}

@@ -33,7 +33,7 @@ pub(in crate::dataset) const INPUTS: &str = "inputs";
 /// The attribute that names the feature of the rows; spectrograms have none.
 pub(in crate::dataset) const KIND: &str = "melisma.kind";
 /// The attribute of tokens that names the columns which come from a table, with commas between them.
-pub(in crate::dataset) const KEPT: &str = "melisma.kept";
+pub(in crate::dataset) const KEPT_COLUMNS: &str = "melisma.kept";
 /// The end of the names of columns that tell where the rows of another begin.
 const OFFSETS: &str = "_offsets";
 /// The longest name of a column that comes from a table, in bytes.
@@ -42,7 +42,7 @@ const MAX_NAME: usize = 64;
 pub(in crate::dataset) const TOKENS: &str = "tokens";
 
 /// Returns whether a column that comes from a table can have this name, in every kind of store.
-pub(in crate::dataset) fn is_kept_name(name: &str) -> bool {
+pub(in crate::dataset) fn is_column_name(name: &str) -> bool {
     let is_mark = |letter: char| letter.is_control() || matches!(letter, '/' | '\\' | ',');
     (1..=MAX_NAME).contains(&name.len())
         && !name.starts_with('.')
@@ -146,7 +146,7 @@ impl Layout {
 
     /// Returns the columns of tokens that come from a table.
     pub(in crate::dataset) fn kept(&self) -> Vec<&str> {
-        let names = self.text(KEPT).filter(|names| !names.is_empty() && self.is_tokens());
+        let names = self.text(KEPT_COLUMNS).filter(|names| !names.is_empty() && self.is_tokens());
         names.map_or_else(Vec::new, |names| names.split(',').collect())
     }
 
@@ -174,7 +174,7 @@ impl Layout {
         let len = |column: &Column| column.len.unwrap_or(0);
         let status = self.columns.iter().find(|column| column.name == "status").or(self.columns.first());
         let n_rows = status.map_or(0, len);
-        if let Some(name) = self.kept().into_iter().find(|name| !is_kept_name(name)) {
+        if let Some(name) = self.kept().into_iter().find(|name| !is_column_name(name)) {
             return Err(Error::corrupt(format!("`{}` cannot be the name of a column", name.escape_debug())));
         }
         let extents: Vec<Extent> = self.columns.iter().map(|column| self.extent(&column.name)).collect();

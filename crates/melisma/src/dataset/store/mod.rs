@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 
 pub(super) use layout::{
-    COLUMNS, Extent, HASH_COLUMN, INPUTS, KEPT, KIND, TOKEN_COLUMNS, TOKENS, is_kept_name, offsets_of,
+    COLUMNS, Extent, HASH_COLUMN, INPUTS, KEPT_COLUMNS, KIND, TOKEN_COLUMNS, TOKENS, is_column_name, offsets_of,
 };
 pub use layout::{Column, ColumnType, Layout};
 

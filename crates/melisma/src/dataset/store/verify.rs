@@ -163,7 +163,7 @@ pub(in crate::dataset) fn verify_store(
     let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
     let value_bytes = store.layout.columns[values].row_bytes();
     if value_bytes == 0 {
-        return Err(Error::corrupt("rows without values"));
+        return Err(Error::corrupt("its rows have 0 bytes; each needs at least one value"));
     }
     let buffer_bytes = value_bytes.clamp(1, BLOCK_BYTES);
     let _plan = reserve_least(budget, BLOCK_BYTES, buffer_bytes + BLOCK_BYTES)?;

@@ -6,7 +6,7 @@ use crate::dataset::plan::{Check, Plan, Tokens};
 use crate::dataset::row::{Row, Status};
 use crate::dataset::store::hash::MEASURED;
 use crate::dataset::store::identity::Identity;
-use crate::dataset::store::{Column, HASH_COLUMN, KEPT, KIND, Store, TOKENS, offsets_of};
+use crate::dataset::store::{Column, HASH_COLUMN, KEPT_COLUMNS, KIND, Store, TOKENS, offsets_of};
 use crate::snac::Model;
 use crate::{DType, Result};
 
@@ -53,7 +53,7 @@ pub(in crate::dataset) fn kept_columns<'a>(
 
 /// Returns the attribute that names the columns that come from a table, if there are any.
 pub(in crate::dataset) fn kept_attribute(kept: &[&str]) -> Option<(&'static str, Value)> {
-    (!kept.is_empty()).then(|| (KEPT, Value::from(kept.join(","))))
+    (!kept.is_empty()).then(|| (KEPT_COLUMNS, Value::from(kept.join(","))))
 }
 
 /// Returns the attributes that every corpus has, for settings as text and the hash of the plan.

@@ -95,8 +95,11 @@ fn a_row_that_names_another_file_is_not_that_of_its_neighbour() {
     for (name, expected) in [("a.flac", "flac"), ("a.wav", "wav"), ("b.flac", "only wav"), ("c.mp3", "any")] {
         assert_eq!(text(&found, &at(name)), expected, "{name}");
     }
-    std::fs::write(folder.path().join("b.wav"), "").unwrap();
-    assert!(found.text(&at("b.flac")).is_err());
+    for neighbour in ["b.wav", "b.WAV"] {
+        std::fs::write(folder.path().join(neighbour), "").unwrap();
+        assert!(found.text(&at("b.flac")).is_err(), "{neighbour}");
+        std::fs::remove_file(folder.path().join(neighbour)).unwrap();
+    }
     assert_eq!(text(&found, &at("b.wav")), "only wav");
 }
 

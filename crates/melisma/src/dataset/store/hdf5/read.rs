@@ -113,7 +113,8 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64)> {
 }
 
 fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
-    let rank = usize::from(*body.get(1).ok_or_else(|| Error::corrupt("a space without axes"))?);
+    let missing = || Error::corrupt(format!("a dataspace has {} bytes; at least 2 were expected", body.len()));
+    let rank = usize::from(*body.get(1).ok_or_else(missing)?);
     if rank > MAX_AXES {
         return Err(Error::corrupt(format!("a dataspace has {rank} axes; at most {MAX_AXES}")));
     }
