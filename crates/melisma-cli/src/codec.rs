@@ -37,12 +37,11 @@ impl Codec {
         Self::open_in(context, source)
     }
 
-    /// Warns in one line that language models cannot use `what` if the built-in model made it.
-    pub fn warn_of_builtin(&self, session: &Session, what: &str) {
-        if self.model.is_builtin() {
+    /// Warns in one line that language models cannot use `what` if it is of a built-in model, and says what to do.
+    pub fn warn_of_builtin(&self, session: &Session, what: &str, remedy: &str) {
+        if let Some(name) = self.model.builtin_name() {
             session.say(&format!(
-                "warning: {what} of {BUILTIN}; a language model such as Orpheus needs those of its own codec: name it with \
-                 --model"
+                "warning: {what} of {name}; a language model such as Orpheus needs those of its own codec: {remedy}"
             ));
         }
     }

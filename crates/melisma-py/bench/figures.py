@@ -7,6 +7,8 @@ the library alone.
 
 import json
 import os
+import pathlib
+import runpy
 import statistics
 import subprocess
 import sys
@@ -18,19 +20,7 @@ import numpy
 from melisma import audio, dataset, mel, pack, snac
 
 ROUNDS = 7
-SNAC_24KHZ = {
-    "sampling_rate": 24_000,
-    "encoder_dim": 48,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 1024,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
+SNAC_24KHZ = runpy.run_path(str(pathlib.Path(__file__).parents[2] / "melisma-bench/peers/snac.py"))["CONFIG"]
 
 
 def seconds(work, rounds=ROUNDS, prepare=lambda: None):

@@ -99,7 +99,7 @@ mod _melisma {
     #[pymodule_export]
     use crate::speak::{PySpeaker, PySpeechStream};
     #[pymodule_export]
-    use crate::synth::{PyScore, PyStream, make_clips, preset_yaml, render, stems, styles, voices};
+    use crate::synth::{PyScore, PyStream, make_clips, preset_yaml, render, seed, stems, styles, voices};
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]

@@ -294,7 +294,7 @@ class World:
             ),
             "melisma.serve": lambda: Recipe(
                 melisma.serve, port=0, model="builtin:mini24", upstream=None, voice_model=path("voice"), speakers=2,
-                api_key="key", streams=2, max_streams=1, queue=1.0
+                normalise=True, api_key="key", streams=2, max_streams=1, queue=1.0
             ),
             "melisma.serve keys of a file": lambda: Recipe(
                 melisma.serve, api_key_file=path("keys.txt"), log=lambda line: None, log_level="warn", streams=1
@@ -437,6 +437,7 @@ class World:
             "snac.Decoder.decode_batch": lambda: Recipe(
                 self.decoder.decode_batch, clips=[self.codes.copy(), self.codes[:1].copy()], noise=3
             ),
+            "snac.Decoder.decode_row": lambda: Recipe(self.decoder.decode_row, rows=self.coded, index=0, noise=3),
             "snac.Decoder.stream": lambda: Recipe(self.decoder.stream, noise=3, format="ids"),
             "snac.Encoder": lambda: Recipe(
                 snac.Encoder, model="builtin:mini24", device="cpu", threads=1, memory_limit="1GiB"
@@ -462,8 +463,8 @@ class World:
             "speak.ListReport.__getitem__": lambda: Recipe(self.listed.__getitem__, "texts"),
             "speak.Sampling": lambda: Recipe(speak.Sampling, **sampling),
             "speak.Speaker": lambda: Recipe(
-                speak.Speaker, voice_model=path("voice"), model="builtin:mini24", precision="fp32", device="cpu", threads=1,
-                memory_limit="1GiB",
+                speak.Speaker, voice_model=path("voice"), model="builtin:mini24", precision="fp32", normalise=True, device="cpu",
+                threads=1, memory_limit="1GiB",
             ),
             "speak.Speaker.speak": lambda: Recipe(self.speaker.speak, text="Hi.", **said, **sampling),
             "speak.Speaker.estimate": lambda: Recipe(
@@ -529,6 +530,9 @@ class World:
             ),
             "synth.synthesize_batch": lambda: Recipe(synth.synthesize_batch, **notes(), out=None),
             "synth.voices": lambda: Recipe(synth.voices, **notes(), out=matrix(2, 800)),
+            "synth.render a file": lambda: Recipe(
+                synth.render, score=path("score.mid"), seconds=0.05, seed="monday", rate=16_000
+            ),
             "synth.render a preset": lambda: Recipe(
                 synth.render, score="preset:focus", seconds=0.05, seed=1, rate=16_000, loudness=None, device="auto", out=None
             ),

@@ -1,8 +1,11 @@
 """The built-in voice: `Speaker()` and `serve()` without an argument."""
 
 import json
+import os
+import tempfile
 import unittest
 import urllib.request
+import warnings
 
 import numpy
 
@@ -26,6 +29,20 @@ class BuiltinVoice(unittest.TestCase):
         self.assertGreater(speech.seconds, 0.5)
         decoded = snac.Decoder("builtin:solo24", device="cpu").decode(speech.codes)
         self.assertEqual(numpy.asarray(decoded).size, speech.samples.size)
+
+    def test_a_corpus_of_its_codes_is_warned_of(self):
+        speaker = speak.Speaker(device="cpu")
+        with tempfile.TemporaryDirectory() as folder:
+            texts = os.path.join(folder, "texts.jsonl")
+            with open(texts, "w") as file:
+                file.write('{"text": "Hi."}\n')
+            for name in ("a.jsonl", "a.safetensors", "a.h5"):
+                with self.assertWarnsRegex(UserWarning, "codes of builtin:solo24; .*: speak to a folder") as warned:
+                    speaker.speak_list(texts, os.path.join(folder, name))
+                self.assertEqual(os.path.basename(warned.filename), "test_builtin_voice.py")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                speaker.speak_list(texts, os.path.join(folder, "audio"))
 
     def test_another_codec_is_refused_by_name(self):
         with self.assertRaisesRegex(melisma.MelismaError, "builtin:voice: this codec is .*") as raised:

@@ -81,6 +81,7 @@ class Builds(unittest.TestCase):
             self.assertEqual(text, f"text {index}")
             for level, found in zip(expected, snac.populate(codes.astype("i4")), strict=True):
                 numpy.testing.assert_array_equal(found[0], level)
+        self.check_decoding(rows)
         with open(self.path("table.csv"), "w") as file:
             file.write("path|text\n0|zero\n1|one\n2|two\n")
         dataset.build(
@@ -95,6 +96,22 @@ class Builds(unittest.TestCase):
             progress=False,
         )
         self.assertEqual([text for _, text in dataset.open(self.path("v.h5"))], ["three", "four", "five"])
+
+    def check_decoding(self, rows):
+        """The rows of a corpus go to the codec that made them only."""
+        decoder = snac.Decoder("builtin:mini24", device="cpu")
+        expected = decoder.decode(rows[2][0], noise=3)
+        numpy.testing.assert_array_equal(decoder.decode_row(rows, -1, noise=3), expected)
+        other = snac.Decoder("builtin:solo24", device="cpu")
+        with self.assertRaisesRegex(ValueError, f"by the model {decoder.model_hash}, this is {other.model_hash}"):
+            other.decode_row(rows, 0)
+        with self.assertRaisesRegex(IndexError, "row 3 of 3"):
+            decoder.decode_row(rows, 3)
+        dataset.build(self.wavs, self.path("mel.h5"), Mel(segment=1.0), progress=False)
+        with self.assertRaisesRegex(ValueError, "mel.h5 is not a corpus of tokens"):
+            decoder.decode_row(dataset.open(self.path("mel.h5")), 0)
+        with self.assertRaisesRegex(TypeError, "str is not a Dataset"):
+            decoder.decode_row("t.safetensors", 0)
 
     def test_shards_count_from_one(self):
         whole = dataset.build(self.wavs, self.path("whole.h5"), Mel(segment=1.0), progress=False)

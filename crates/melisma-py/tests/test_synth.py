@@ -1,5 +1,6 @@
 """Scores and generated music to audio."""
 
+import json
 import os
 import pathlib
 import tempfile
@@ -42,6 +43,43 @@ class Scores(unittest.TestCase):
         quiet = synth.render("preset:bright", seconds=2, seed=5, rate=24_000, loudness=-30)
         self.assertLess(numpy.abs(quiet).max(), numpy.abs(preset).max() / 2)
         self.assertGreater(synth.render(synth.Score(notes=[note()]), rate=16_000).shape[1], 16_000 * 0.3)
+
+    def test_seeds_are_texts_too(self):
+        monday = synth.compose("bright", seconds=2, seed="monday")
+        self.assertNotEqual(monday, synth.compose("bright", seconds=2))
+        seventh = synth.compose("bright", seconds=2, seed=7)
+        for seed in ("7", numpy.int64(7)):
+            self.assertEqual(synth.compose("bright", seconds=2, seed=seed), seventh)
+        played = synth.render("preset:bright", seconds=2, seed="monday", rate=24_000)
+        numpy.testing.assert_array_equal(synth.render(monday, seconds=2, rate=24_000), played)
+        numpy.testing.assert_array_equal(synth.render_all(["preset:bright"], seconds=2, seed="monday", rate=24_000)[0], played)
+        streams = [synth.Stream("bright", seed=seed, rate=24_000).read(4_800) for seed in ("7", 7)]
+        numpy.testing.assert_array_equal(*streams)
+
+    def test_scores_are_files_too(self):
+        score = synth.Score(100, [note(), note(0.5, 64, "pluck")])
+        manner = {"seconds": 1, "rate": 16_000}
+        with tempfile.TemporaryDirectory() as folder:
+            midi, text = pathlib.Path(folder, "x.MID"), os.path.join(folder, "x.json")
+            file = score.to_midi(midi)
+            with open(text, "w") as opened:
+                json.dump(score.to_dict(), opened)
+            whole = synth.render(file, rate=16_000)
+            for given in (midi, str(midi)):
+                numpy.testing.assert_array_equal(synth.render(given, rate=16_000), whole)
+            numpy.testing.assert_array_equal(synth.render(text, **manner), synth.render(score, **manner))
+            tracks = [list(synth.stems(given, by="track", **manner)[1]) for given in (midi, file)]
+            self.assertEqual(tracks[0], tracks[1])
+            self.assertEqual(len(tracks[0]), 2)
+            for text, work in {
+                "one score": lambda: synth.render_all(midi),
+                "tempo changes a preset": lambda: synth.render(midi, tempo=90),
+                "not a preset, nor a .mid or .json file": lambda: synth.render(os.path.join(folder, "x.wav")),
+            }.items():
+                with self.assertRaisesRegex(ValueError, text):
+                    work()
+            with self.assertRaises(FileNotFoundError):
+                synth.render(os.path.join(folder, "none.mid"))
 
     def test_changes_to_a_preset(self):
         given = {"key": "F#", "mode": "lydian", "tempo": 120, "intensity": 0.8, "voices": "melody", "reverb": 0.0}

@@ -29,7 +29,7 @@ pub struct SpeakArgs {
     /// is Orpheus
     #[arg(long, value_name = "MODEL", default_value = BUILTIN)]
     pub voice_model: PathBuf,
-    /// Its codec: builtin:mini24, builtin:solo24, a folder with config.json and weights, or a file of weights beside its config.json
+    /// Its codec: builtin:solo24, builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json
     /// [default: builtin:solo24 for builtin:voice, else builtin:mini24]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,

@@ -47,7 +47,7 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     session.require(context.device(), "encoding with this model", needed)?;
     let codec = Codec::open_in(context, &args.model)?;
     if matches!(format, TokenFormat::Text(_)) {
-        codec.warn_of_builtin(session, "these tokens are codes");
+        codec.warn_of_builtin(session, "these tokens are codes", "name it with --model");
     }
     let _waiting = session.reserve(context.device(), "encoding with this model", stream.bytes() + waiting)?;
     let recorder = Recorder::new(&codec.model, context.queue(), context.budget())?;

@@ -48,7 +48,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     if let Some(lines) = lines {
         request = request.with_lines(lines);
     }
-    codec.warn_of_builtin(session, "this corpus has codes");
+    codec.warn_of_builtin(session, "this corpus has codes", "name it with --model");
     let outcome = watch::build(session, &request)?;
     watch::report_failures(session, &outcome, &args.output);
     let mut json = report::tokens_json(&outcome, &inputs.skipped);

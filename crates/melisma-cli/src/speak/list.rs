@@ -29,6 +29,10 @@ pub fn run(session: &Session, args: &SpeakArgs, path: &Path) -> Result<()> {
     if corpus.as_ref().and_then(|corpus| corpus.lines).is_some_and(|lines| lines.format == LineFormat::Orpheus) {
         melisma::snac::tokens::check_orpheus(opened.codec.model.config())?;
     }
+    if corpus.is_some() {
+        let remedy = "speak to a folder, and encode it with --model";
+        opened.codec.warn_of_builtin(session, "this corpus has codes", remedy);
+    }
     let name = terminal::name(&args.output);
     let kept = if corpus.is_some() { "the finished rows stay beside" } else { "the finished files stay in" };
     interrupt::on_interrupt(move || Some(format!("{kept} {name}; run the same command again to resume")));

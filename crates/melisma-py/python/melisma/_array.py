@@ -156,7 +156,7 @@ def rate(value: object, what: str = "sample_rate", bounds: tuple[int, int] = (1,
 
 
 def number(value: Any, what: str) -> float:
-    """Returns a number; text is none."""
+    """Returns a number; text is refused."""
     if not isinstance(value, str | bytes | bytearray):
         with contextlib.suppress(TypeError, ValueError):
             return float(value)

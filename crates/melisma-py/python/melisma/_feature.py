@@ -1,6 +1,7 @@
 """What the rows of a dataset are: spectrograms or codes."""
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -13,7 +14,7 @@ from ._path import StrPath, path_of
 
 Value: TypeAlias = float | str | bool | None
 """A value of a preset."""
-Place: TypeAlias = tuple[str | None, int | None, int | str | None]
+ExecOptions: TypeAlias = tuple[str | None, int | None, int | str | None]
 """Device, threads and memory limit."""
 LineFormat: TypeAlias = Literal["codes", "orpheus"]
 """What a line of tokens holds."""
@@ -211,12 +212,12 @@ def _files(feature: Feature) -> dict[str, Any]:
     }
 
 
-def builder(feature: Feature, place: Place) -> _melisma._Builder:
+def builder(feature: Feature, options: ExecOptions) -> _melisma._Builder:
     """Returns a feature with its model loaded, for many shards."""
     if isinstance(feature, Mel):
         segments = (feature.segment, feature.segment_hop, feature.drop_tail)
         techniques = {name: getattr(feature, name) for name in TECHNIQUES}
-        return _melisma._Builder.mel(place, feature.preset, feature.values, segments, _files(feature), techniques)
+        return _melisma._Builder.mel(options, feature.preset, feature.values, segments, _files(feature), techniques)
     if not isinstance(feature, Tokens):
         raise value_error(f"unknown feature `{feature}`", "use Mel(...) or Tokens(...)")
     texts, table = feature.texts, None
@@ -227,17 +228,24 @@ def builder(feature: Feature, place: Place) -> _melisma._Builder:
     measure = (feature.min_snr,) if feature.verify_audio else None
     lines = lines_of(feature.format, feature.drop_repeats)
     filters = (_files(feature), feature.require_text)
-    return _melisma._Builder.tokens(place, path_of(feature.model), table, measure, filters, lines)
+    return _melisma._Builder.tokens(options, path_of(feature.model), table, measure, filters, lines)
 
 
 def warn_of_builtin(feature: Feature) -> None:
     """Warns the caller of a build that language models cannot use what the built-in codec makes."""
     if isinstance(feature, Tokens) and path_of(feature.model) == "builtin:mini24":
-        message = (
-            "this corpus has codes of builtin:mini24; a language model such as Orpheus needs those of its own codec: "
-            "Tokens(model=...)"
-        )
-        warnings.warn(message, stacklevel=3)
+        _warn_of_codes("builtin:mini24", "Tokens(model=...)")
+
+
+def warn_of_spoken(codec: str | None, output: str) -> None:
+    """Warns the caller of a list that language models cannot use a corpus in codes of a built-in codec."""
+    if codec is not None and codec.startswith("builtin:") and os.path.splitext(output)[1]:
+        _warn_of_codes(codec, "speak to a folder, and build Tokens(model=...) of it")
+
+
+def _warn_of_codes(codec: str, remedy: str) -> None:
+    message = f"this corpus has codes of {codec}; a language model such as Orpheus needs those of its own codec: {remedy}"
+    warnings.warn(message, stacklevel=4)
 
 
 _MEL = ("preset", "segment", "segment_hop", "drop_tail", *TECHNIQUES, *_ALIASES)

@@ -3,15 +3,18 @@
 import warnings
 from typing import TypeAlias
 
+import numpy
+
 from . import _melisma
+from ._array import value_error
 from ._path import StrPath, path_of
 
 Change: TypeAlias = str | float | None
-"""A change to a preset; None is none."""
+"""A change to a preset; None leaves the preset as it is."""
 
 
 def presets(folder: StrPath | None = None) -> dict[str, str]:
-    """Returns the presets of generated music. Files of `folder` that are no presets are warned of.
+    """Returns the presets of generated music. Warns of files in `folder` that hold no preset.
 
     Args:
         folder: A folder of presets in .yaml files, or one such file; None lists those that are built in.
@@ -47,6 +50,15 @@ _CHANGES = {
     "reverb": _SHARE,
     "delay": _SHARE,
 }
+
+
+def seed_of(seed: object) -> int:
+    """Returns the number of a seed, which is a number or any text, as on the command line."""
+    if isinstance(seed, str):
+        return _melisma._seed(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int | numpy.integer) or not 0 <= int(seed) < 2**64:
+        raise value_error(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1, or a text")
+    return int(seed)
 
 
 def preset_yaml(preset: str, **changes: Change) -> str:

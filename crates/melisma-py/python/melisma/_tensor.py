@@ -147,11 +147,11 @@ class TensorOptimizer(_melisma.TensorOptimizer):
             "objective": objective,
             "calibrate": calibrate,
         }
-        given = {name: _given(value) for name, value in mapping(inputs, "inputs").items()}
+        given = {name: _shape_or_array(value) for name, value in mapping(inputs, "inputs").items()}
         return Report(**super().optimize(path, given, **terms))  # type: ignore[arg-type]
 
 
-def _given(value: Any) -> list[int] | npt.NDArray[Any]:
+def _shape_or_array(value: Any) -> list[int] | npt.NDArray[Any]:
     """Returns the shape or the values of an input."""
     is_array = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
     return as_numpy(value) if is_array and not isinstance(value, Sequence) else list(value)

@@ -27,6 +27,7 @@ from . import _melisma
 from ._array import ArrayLike, Floats, Integers, OutT, as_numpy, floats, integers, rate, target, value_error
 from ._async import twin
 from ._populate import Valid, populate, validate
+from ._rows import Dataset
 from ._snac import SNAC, Codes, as_codes
 from .audio import resample
 
@@ -87,6 +88,25 @@ class Decoder(_melisma.Codec):
         return self._decode([as_codes(codes) for codes in clips], noise, None)
 
     decode_batch_async = twin(decode_batch)
+
+    def decode_row(self, rows: Dataset, index: int, *, noise: int | None = 0) -> Floats:
+        """Decodes a row of a corpus, whose codes must be of this model.
+
+        Args:
+            rows: The corpus, as `melisma.dataset.open` gives it.
+            index: The number of the row, from the end if it is negative.
+            noise: As for `decode`.
+
+        Returns:
+            float32 [samples].
+        """
+        if not isinstance(rows, Dataset):
+            raise TypeError(f"{type(rows).__name__} is not a Dataset")
+        if "melisma.model" not in rows.attributes:
+            raise value_error(f"{rows.path} is not a corpus of tokens", "build(..., Tokens(model=...)) makes one")
+        self._check_stamp(rows.attributes["melisma.model"])
+        codes, _text = rows[index]
+        return self.decode(codes, noise=noise)
 
     def stream(
         self, *, noise: int | None = 0, format: Literal["auto", "orpheus", "ids"] = "auto"

@@ -22,6 +22,7 @@ from . import _melisma, _report
 from ._array import Floats, Integers, number, value_error, word
 from ._async import twin
 from ._error import MelismaError
+from ._feature import warn_of_spoken
 from ._html import clip_html
 from ._melisma import SpeechStream
 from ._path import StrPath, path_of
@@ -292,6 +293,7 @@ class Speaker(_melisma.Speaker):
             "sample_format": word(sample_format, "sample_format"), "format": word(format, "format"),
             "drop_repeats": bool(drop_repeats), "shard": index_of(shard), "overwrite": bool(overwrite),
         }
+        warn_of_spoken(self._builtin_codec, path_of(output))
         found = self._list(asked, as_manner(speed, noise, sampling))
         expected = found["expected"]
         return ListReport(**found | {"expected": None if expected is None else Estimate(**expected)})
@@ -305,7 +307,7 @@ class Speaker(_melisma.Speaker):
 
 def as_which(voice: object, seed: object, prefix: str = "") -> tuple[str | None, int]:
     """Returns a voice and a seed."""
-    return None if voice is None else word(voice, f"{prefix}voice"), _whole(seed, f"{prefix}seed")
+    return None if voice is None else word(voice, f"{prefix}voice"), _to_integer(seed, f"{prefix}seed")
 
 
 def _line(place: str, text: Text, voice: str | None, seed: int) -> tuple[str, str | None, int]:
@@ -323,8 +325,8 @@ def _line(place: str, text: Text, voice: str | None, seed: int) -> tuple[str, st
     return word(text["text"], f"{place}: text"), *which
 
 
-def _whole(value: Any, what: str) -> int:
-    """Returns a whole number that 64 bits hold."""
+def _to_integer(value: Any, what: str) -> int:
+    """Returns a whole number that fits into 64 bits."""
     try:
         found = operator.index(value)
     except TypeError:
@@ -344,10 +346,12 @@ def as_manner(speed: float, noise: int | None, sampling: Sampling) -> "_melisma.
         key: None if given.get(key) is None else number(given[key], key)
         for key in ("repetition_penalty", "temperature", "top_p", "min_p")
     }
-    wholes = {key: None if given.get(key) is None else _whole(given[key], key) for key in ("top_k", "penalty_window")}
+    wholes = {
+        key: None if given.get(key) is None else _to_integer(given[key], key) for key in ("top_k", "penalty_window")
+    }
     return {
         "speed": number(speed, "speed"),
-        "noise": None if noise is None else _whole(noise, "noise"),
+        "noise": None if noise is None else _to_integer(noise, "noise"),
         **floats,
         **wholes,
         "free": bool(given.get("free", False)),

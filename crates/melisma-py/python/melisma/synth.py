@@ -1,7 +1,8 @@
-# 419 lines because every function names a piece, its length and its sound in the same way.
+# 436 lines because every function names a piece, its length and its sound in the same way.
 """Scores and generated music to audio.
 
-A score is a `Score`, a dict of the same fields (the JSON of `melisma synth`), or `"preset:NAME"`.
+A score is a `Score`, a dict of the same fields (the JSON of `melisma synth`), the path of a MIDI or JSON file, or
+`"preset:NAME"`.
 
 >>> from melisma import synth
 >>> score = synth.Score(tempo=120, notes=[synth.Note("lead", start=0, duration=0.4, key=69, velocity=0.8)])
@@ -23,14 +24,15 @@ True
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Self, TypeAlias, overload
+from typing import Any, Literal, Self, TypeAlias, TypeGuard, overload
 
 from . import _melisma
 from ._array import ArrayLike, Floats, OutT, number, rate as checked_rate, target, value_error, word
 from ._async import twin
 from ._path import StrPath, path_of
-from ._preset import Change, changes, preset_yaml, presets
+from ._preset import Change, changes, preset_yaml, presets, seed_of
 from ._voices import RATES, seconds_of, voices
 
 __all__ = [
@@ -167,15 +169,15 @@ class Score:
 
 
 ScoreLike: TypeAlias = Score | Mapping[str, Any] | str
-Playable: TypeAlias = ScoreLike | bytes
-"""What is rendered; bytes are those of a MIDI file."""
+Playable: TypeAlias = ScoreLike | bytes | os.PathLike[str]
+"""What is rendered; bytes are those of a MIDI file, and a path names a MIDI or JSON file."""
 
 
 def _native(score: ScoreLike) -> _melisma._Score:
     if isinstance(score, Score):
         score = score.to_dict()
     if not isinstance(score, Mapping):
-        raise value_error(f"{type(score).__name__} is not a score", "use a Score, a dict, or \"preset:NAME\"")
+        raise value_error(f"{type(score).__name__} is not a score", "use a Score, a dict, a file, or \"preset:NAME\"")
     try:
         text = json.dumps({"tempo": Score.tempo, **score}, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -192,13 +194,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be part of a score")
 
 
-def compose(preset: str, *, seconds: float = 60, seed: int = 0, **changes: Change) -> Score:
+def compose(preset: str, *, seconds: float = 60, seed: int | str = 0, **changes: Change) -> Score:
     """Composes a piece: the same preset, length, seed and changes give the same notes everywhere.
 
     Args:
         preset: A name of `presets()`, or a .yaml file.
         seconds: Its length.
-        seed: Chooses the piece, 0 to 2**64 - 1.
+        seed: Chooses the piece: a number from 0 to 2**64 - 1, or any text.
         changes: Changes to the preset, by the names of `changes()`: `key="F#", tempo=96`.
 
     Returns:
@@ -207,31 +209,25 @@ def compose(preset: str, *, seconds: float = 60, seed: int = 0, **changes: Chang
     return Score._of(_compose(preset, seconds, seed, changes))
 
 
-def _compose(preset: str, seconds: Any, seed: int, changes: Mapping[str, Change]) -> _melisma._Score:
-    return _melisma._Score.compose_preset(preset, _check_seed(seed), seconds, **changes)
-
-
-def _check_seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise value_error(f"seed is {seed!r}", "use a whole number from 0 to 2**64 - 1")
-    return seed
+def _compose(preset: str, seconds: Any, seed: int | str, changes: Mapping[str, Change]) -> _melisma._Score:
+    return _melisma._Score.compose_preset(preset, seed_of(seed), seconds, **changes)
 
 
 @overload
 def render(
-    score: Playable, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    score: Playable, *, seconds: float | None = None, seed: int | str = 0, rate: int = 48000, loudness: float | None = -18.0,
     device: str = "cpu", out: OutT, soundfont: StrPath | None = None, **changes: Change,
 ) -> OutT: ...
 @overload
 def render(
-    score: Playable, *, seconds: float | None = None, seed: int = 0, rate: int = 48000, loudness: float | None = -18.0,
+    score: Playable, *, seconds: float | None = None, seed: int | str = 0, rate: int = 48000, loudness: float | None = -18.0,
     device: str = "cpu", out: None = None, soundfont: StrPath | None = None, **changes: Change,
 ) -> Floats: ...
 def render(
     score: Playable,
     *,
     seconds: float | None = None,
-    seed: int = 0,
+    seed: int | str = 0,
     rate: int = 48000,
     loudness: float | None = -18.0,
     device: str = "cpu",
@@ -242,15 +238,16 @@ def render(
     """Renders the samples of a score. True peaks stay at or below -1 dBTP.
 
     Args:
-        score: A `Score`, a dict of its fields, `"preset:NAME"`, `"preset:FILE.yaml"`, or the bytes of a MIDI file.
+        score: A `Score`, a dict of its fields, `"preset:NAME"`, `"preset:FILE.yaml"`, the path of a MIDI or JSON file, or
+            the bytes of a MIDI file.
         seconds: The length; None plays a score until everything is silent, and a preset for a minute.
-        seed: Chooses the piece of a preset.
+        seed: Chooses the piece of a preset, as for `compose`.
         rate: The sample rate in Hz.
         loudness: The loudness in LUFS that the gain is chosen for; None leaves the level as it is.
         device: Renders the voices: `cpu`, `cuda`, `cuda:N`, or `auto` for the one that is expected to finish first.
         out: Takes the samples, and says how many there are: an array or a CPU tensor, float32 [2, samples] in C order.
-        soundfont: An .sf2 file that plays instead of Melisma's instruments, on the CPU; from the bytes of a MIDI file it
-            has their programs and controllers.
+        soundfont: An .sf2 file that plays instead of Melisma's instruments, on the CPU; a MIDI file with its programs and
+            controllers.
         changes: Changes to a preset, by the names of `changes()`: `key="F#", tempo=96`.
 
     Returns:
@@ -269,7 +266,7 @@ def stems(
     *,
     by: Literal["instrument", "track"] = "instrument",
     seconds: float | None = None,
-    seed: int = 0,
+    seed: int | str = 0,
     rate: int = 48000,
     loudness: float | None = -18.0,
     device: str = "cpu",
@@ -282,8 +279,8 @@ def stems(
 
     Args:
         score: As for `render`.
-        by: What has a stem of its own. Tracks are those of a MIDI file, given as bytes, or the channels of one of
-            format 0; anything else has a track for each instrument.
+        by: What has a stem of its own. Tracks are those of a MIDI file, or the channels of one of format 0; anything
+            else has a track for each instrument.
         seconds: As for `render`.
         seed: As for `render`.
         rate: As for `render`.
@@ -303,8 +300,12 @@ def stems(
 _PRESET_SECONDS = 60.0
 
 
+def _is_preset(score: Playable) -> TypeGuard[str]:
+    return isinstance(score, str) and score.startswith("preset:")
+
+
 def _length(score: Playable, seconds: float | None) -> float | None:
-    return _PRESET_SECONDS if isinstance(score, str) and seconds is None else seconds
+    return _PRESET_SECONDS if _is_preset(score) and seconds is None else seconds
 
 
 def _order(
@@ -319,28 +320,39 @@ def _order(
 
 
 def _piece(
-    score: Playable, seconds: float | None, seed: int, changes: Mapping[str, Change]
+    score: Playable, seconds: float | None, seed: int | str, changes: Mapping[str, Change]
 ) -> _melisma._Score:
-    if not isinstance(score, str):
-        for name in changes:
-            raise value_error(f"{name} changes a preset, and this is a score", f"leave {name} out, or change the score")
-        if isinstance(score, bytes):
-            return _melisma._Score.from_midi(score)
-        return _native(score)
-    if not score.startswith("preset:"):
-        raise value_error(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
-    return _compose(score, _length(score, seconds), seed, changes)
+    if _is_preset(score):
+        return _compose(score, _length(score, seconds), seed, changes)
+    for name in changes:
+        raise value_error(f"{name} changes a preset, and this is a score", f"leave {name} out, or change the score")
+    if isinstance(score, bytes):
+        return _melisma._Score.from_midi(score)
+    return _open(path_of(score)) if isinstance(score, str | os.PathLike) else _native(score)
+
+
+_MIDI = (".mid", ".midi", ".smf", ".rmi")
+
+
+def _open(path: str) -> _melisma._Score:
+    """Reads a file by its suffix, as `melisma synth` does."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in (*_MIDI, ".json"):
+        raise value_error(f"{path!r} is not a preset, nor a .mid or .json file", "use \"preset:focus\", or name a file")
+    with open(path, "rb") as file:
+        content = file.read()
+    return _melisma._Score.from_midi(content) if suffix in _MIDI else _melisma._Score.from_json(content.decode())
 
 
 @overload
 def render_all(
-    scores: Iterable[Playable], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    scores: Iterable[Playable], *, seconds: float | None = None, seed: int | str = 0, rate: int = 48000,
     loudness: float | None = -18.0, device: str = "cpu", out: OutT, soundfont: StrPath | None = None,
     **changes: Change,
 ) -> OutT: ...
 @overload
 def render_all(
-    scores: Iterable[Playable], *, seconds: float | None = None, seed: int = 0, rate: int = 48000,
+    scores: Iterable[Playable], *, seconds: float | None = None, seed: int | str = 0, rate: int = 48000,
     loudness: float | None = -18.0, device: str = "cpu", out: None = None,
     soundfont: StrPath | None = None, **changes: Change,
 ) -> list[Floats]: ...
@@ -348,7 +360,7 @@ def render_all(
     scores: Iterable[Playable],
     *,
     seconds: float | None = None,
-    seed: int = 0,
+    seed: int | str = 0,
     rate: int = 48000,
     loudness: float | None = -18.0,
     device: str = "cpu",
@@ -361,7 +373,7 @@ def render_all(
     Args:
         scores: What `render` takes, one after the other.
         seconds: The length of each, as for `render`.
-        seed: Chooses the piece of a preset; the score after it has the next seed.
+        seed: Chooses the piece of a preset, as for `compose`; the score after it has the next number.
         rate: The sample rate in Hz.
         loudness: As for `render`, of each.
         device: As for `render`.
@@ -372,14 +384,14 @@ def render_all(
     Returns:
         float32 [2, samples] for each, or `out`.
     """
-    if isinstance(scores, str | bytes | Mapping | Score):
+    if isinstance(scores, str | bytes | os.PathLike | Mapping | Score):
         raise value_error(f"{type(scores).__name__} is one score", "use render, or a list of scores")
     hertz, given, listed = checked_rate(rate, "rate", RATES), target(out), list(scores)
     if given is not None:
         seconds = seconds_of(given, "[n, 2, samples]", seconds, hertz)
         if len(given) != len(listed):
             raise value_error(f"out: shape {given.shape} for {len(listed)} scores")
-    first = _check_seed(seed)
+    first = seed_of(seed)
     order = _order([_length(score, seconds) for score in listed], hertz, (loudness, device, soundfont))
     pieces = [_piece(score, seconds, first + index, changes) for index, score in enumerate(listed)]
     result = _melisma._render(pieces, order, None if given is None else list(given))
@@ -398,7 +410,7 @@ class Stream(_melisma.Stream):
 
     Args:
         preset: A name of `presets()` or a .yaml file; None is silence until notes arrive.
-        seed: Chooses the music.
+        seed: Chooses the music, as for `compose`.
         rate: The sample rate in Hz.
         changes: Changes to the preset, by the names of `changes()`.
 
@@ -408,6 +420,11 @@ class Stream(_melisma.Stream):
     >>> stream.read(480).shape
     (2, 480)
     """
+
+    def __new__(
+        cls, preset: str | None = None, *, seed: int | str = 0, rate: int = 48_000, **changes: Change
+    ) -> Self:
+        return super().__new__(cls, preset, seed=seed_of(seed), rate=rate, **changes)
 
     def __iter__(self) -> Iterator[Floats]:
         """Blocks of 10 ms without end.

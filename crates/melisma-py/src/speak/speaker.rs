@@ -93,6 +93,12 @@ impl PySpeaker {
         Ok(self.opened.get()?.speaker.codec().hash().to_owned())
     }
 
+    /// The codec's name if it is part of the library.
+    #[getter(_builtin_codec)]
+    fn builtin_codec(&self) -> PyResult<Option<&'static str>> {
+        Ok(self.opened.get()?.speaker.codec().builtin_name())
+    }
+
     /// The model's own settings of the sampler: a dict with the keywords of `speak`.
     #[getter]
     fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -10,6 +10,6 @@ mod variation;
 pub use clips::make_clips;
 pub use live::PyStream;
 pub use performance::{render, stems};
-pub use score::{PyScore, styles};
+pub use score::{PyScore, seed, styles};
 pub use solo::voices;
 pub use variation::preset_yaml;

@@ -63,6 +63,12 @@ impl PyScore {
     }
 }
 
+/// Returns the number that a seed in words stands for.
+#[pyfunction(name = "_seed")]
+pub fn seed(text: &str) -> u64 {
+    synth::seed(text)
+}
+
 /// Returns the presets by name, with what each is, those of a folder by path, and why files in it are no presets.
 #[pyfunction(name = "_styles")]
 pub fn styles(py: Python<'_>, folder: Option<PathBuf>) -> PyResult<(Bound<'_, PyDict>, Vec<String>)> {

@@ -6,6 +6,7 @@ import math
 import os
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 from jobs import write_files
@@ -92,6 +93,16 @@ class Arguments(Case):
             self.assertEqual(clips.needs().reads, (expected,) if os.path.isabs(expected) else ())
         speak = self.begun(jobs_on_ray.speak, "l.jsonl", "out.jsonl", "voice", format="orpheus", drop_repeats=True)
         self.assertEqual((speak.asked["format"], speak.asked["drop_repeats"]), ("orpheus", True))
+
+    def test_spoken_corpora_of_built_in_codecs_are_warned_of(self):
+        for voice_model, codec in (("builtin:voice", "builtin:solo24"), ("voice", "builtin:mini24")):
+            with self.assertWarnsRegex(UserWarning, f"codes of {codec}; .*: speak to a folder") as warned:
+                self.begun(jobs_on_ray.speak, "l.jsonl", "out.jsonl", voice_model)
+            self.assertEqual(os.path.basename(warned.filename), "test_arguments.py")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.begun(jobs_on_ray.speak, "l.jsonl", "out")
+            self.begun(jobs_on_ray.speak, "l.jsonl", "out.jsonl", "voice", model="snac_24khz")
 
     def test_lists_have_a_root(self):
         write_files(self.wavs, 3)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, Unpack
 
 from .._array import value_error
-from .._feature import Feature, LineFormat, Tokens, as_feature, lines_of, warn_of_builtin
+from .._feature import Feature, LineFormat, Tokens, as_feature, lines_of, warn_of_builtin, warn_of_spoken
 from .._path import StrPath, path_of
 from .._preset import Change
 from ..dataset import Store
@@ -249,8 +249,10 @@ def speak(
         hint = "use them with an output that ends with .jsonl"
         raise value_error("format and drop_repeats are for lines of tokens", hint)
     which = as_which(voice, seed)
+    codec = _absolute(model or _codec_of(voice_model))
+    warn_of_spoken(codec, path_of(output))
     options = {
-        "voice_model": _absolute(voice_model), "model": _absolute(model or _codec_of(voice_model)), "precision": precision,
+        "voice_model": _absolute(voice_model), "model": codec, "precision": precision,
         "normalise": normalise, "memory_limit": memory_limit, "overwrite": overwrite,
         "manner": as_manner(speed, noise, sampling),
         "asked": {
