@@ -28,8 +28,8 @@ const fn spread() -> [[u8; 16]; 256] {
     table
 }
 
-/// For each lane its bit, and 1 to count in the upper byte.
-static WEIGHTS: [u16; 8] = [0x101, 0x102, 0x104, 0x108, 0x110, 0x120, 0x140, 0x180];
+/// For each lane its bit, and in the upper byte the bytes of its word.
+static WEIGHTS: [u16; 8] = [0x201, 0x202, 0x204, 0x208, 0x210, 0x220, 0x240, 0x280];
 
 /// Decodes `out`, which is whole steps, within the stream's safe steps. A core finds the
 /// independent work of four quarters by itself, so streams follow one another.
@@ -85,7 +85,7 @@ unsafe fn quarter(lookup: &Lookup, states: &mut [uint32x4_t; 2], words: &mut *co
         let sum = vaddvq_u16(vandq_u16(low_half(refill), vld1q_u16(WEIGHTS.as_ptr())));
         let spread = vld1q_u8(SPREAD[usize::from(sum as u8)].as_ptr());
         let taken = vreinterpretq_u16_u8(vqtbl1q_u8(vld1q_u8(*words), spread));
-        *words = words.add(2 * usize::from(sum >> 8));
+        *words = words.add(usize::from(sum >> 8));
         // Words in the lower halves, states in the upper ones.
         let refilled = [vzip1q_u16(taken, low_half(x)), vzip2q_u16(taken, low_half(x))];
         for (half, state) in states.iter_mut().enumerate() {
