@@ -66,11 +66,11 @@ impl Vector for f32 {
 }
 
 /// Implements a trait for the vectors of AVX2, AVX-512 and NEON from one table: the method, its three
-/// intrinsics, and their arguments. NEON's takes half a vector. After `with` stand items of each.
+/// intrinsics, and their arguments. NEON's takes half a vector. After `for` stand items of each.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! for_vectors {
     (
-        impl $trait:ident $(with [$($avx2_items:tt)*] [$($avx512_items:tt)*] [$($neon_items:tt)*])?;
+        impl $trait:ident $(for [{$($avx2_items:tt)*} {$($avx512_items:tt)*} {$($neon_items:tt)*}])?;
         $($name:ident($($parameter:tt $(: $type:ty)?),*) $(-> $result:ty)? = [$on_avx2:ident, $on_avx512:ident, $on_neon:ident]($($argument:expr),*);)*
     ) => {
         #[cfg(target_arch = "x86_64")]
@@ -144,7 +144,7 @@ mod tables {
     }
 
     for_vectors! {
-        impl Vector with [const N: usize = 8;] [const N: usize = 16;] [const N: usize = 8;];
+        impl Vector for [{ const N: usize = 8; } { const N: usize = 16; } { const N: usize = 8; }];
         load(from: *const f32) -> Self = [_mm256_loadu_ps, _mm512_loadu_ps, vld1q_f32](from);
         store(self, to: *mut f32) = [_mm256_storeu_ps, _mm512_storeu_ps, vst1q_f32](to, self);
     }

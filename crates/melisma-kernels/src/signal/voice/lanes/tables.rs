@@ -8,7 +8,7 @@ use super::{Lanes, Number};
 use crate::device::vector::for_vectors;
 
 for_vectors! {
-    impl Number with [
+    impl Number for [{
         type Int = __m256i;
         #[inline(always)]
         unsafe fn shift_left<const BITS: u32>(a: __m256i) -> __m256i {
@@ -20,7 +20,7 @@ for_vectors! {
             // SAFETY: the caller promises AVX2.
             unsafe { _mm256_srlv_epi32(a, _mm256_set1_epi32(BITS as i32)) }
         }
-    ] [
+    } {
         type Int = __m512i;
         #[inline(always)]
         unsafe fn shift_left<const BITS: u32>(a: __m512i) -> __m512i {
@@ -32,7 +32,7 @@ for_vectors! {
             // SAFETY: the caller promises AVX-512.
             unsafe { _mm512_srli_epi32::<BITS>(a) }
         }
-    ] [
+    } {
         type Int = Pair<int32x4_t>;
         #[inline(always)]
         unsafe fn shift_left<const BITS: u32>(Pair(low, high): Self::Int) -> Self::Int {
@@ -44,7 +44,7 @@ for_vectors! {
             // SAFETY: registers need no promise.
             unsafe { Pair(shift_right_4::<BITS>(low), shift_right_4::<BITS>(high)) }
         }
-    ];
+    }];
     div(self, other: Self) -> Self = [_mm256_div_ps, _mm512_div_ps, vdivq_f32](self, other);
     min(self, other: Self) -> Self = [_mm256_min_ps, _mm512_min_ps, smaller](self, other);
     max(self, other: Self) -> Self = [_mm256_max_ps, _mm512_max_ps, larger](self, other);
