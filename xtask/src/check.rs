@@ -19,6 +19,7 @@ mod guide;
 mod hygiene;
 mod licences;
 mod miri;
+mod neon;
 mod nvrtc;
 mod onnx;
 mod outcome;
@@ -116,6 +117,7 @@ const STEPS: &[Step] = &[
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("features-long", "the library with each of its optional parts, and packages alone", features::check_long),
     extended("cuda12", "the build against CUDA 12.6", cuda12::check),
+    extended("neon", "the tests of the kernels on 64-bit Arm, in an emulator", neon::check),
     extended("apple", "the libraries for macOS", aarch64::check_apple),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),

@@ -1,5 +1,5 @@
 //! One suite of cases for every device: `suite!(case, ...)` makes one test per case for each
-//! instruction set and for CUDA. A missing device prints SKIPPED; with `REQUIRE_CUDA=1` a missing
+//! instruction set of the architecture and for CUDA. A missing device prints SKIPPED; with `REQUIRE_CUDA=1` a missing
 //! GPU fails the test.
 
 use crate::{Budget, Cpu, Device, Element, Isa, Level, Queue, Tensor};
@@ -62,8 +62,12 @@ pub(crate) use suite;
 macro_rules! cpu_suite {
     ($($case:ident),+ $(,)?) => {
         mod on_scalar { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Scalar, super::$case) })+ }
+        #[cfg(target_arch = "x86_64")]
         mod on_avx2 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx2, super::$case) })+ }
+        #[cfg(target_arch = "x86_64")]
         mod on_avx512 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx512, super::$case) })+ }
+        #[cfg(target_arch = "aarch64")]
+        mod on_neon { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Neon, super::$case) })+ }
     };
 }
 pub(crate) use cpu_suite;

@@ -64,7 +64,7 @@
 //!
 //! The engines beneath, such as [`snac::Engine`] for many streams in one batch, take a queue and a budget. Six short
 //! programs in this crate's folder `examples` show whole tasks. Melisma is tested on x86-64 Linux and compiles for 64-bit
-//! Arm Linux, where its CPU kernels are scalar.
+//! Arm Linux, where its CPU kernels use NEON and were run in an emulator only.
 //!
 //! # Errors
 //!

@@ -14,6 +14,8 @@ use std::process::Command;
 const SUITES: [&str; 3] = ["buster", "bullseye", "bookworm"];
 /// Where releases are that have left the mirrors.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
+/// Weights to pack.
+const WEIGHTS: &str = "golden/llama/head_64/model.safetensors";
 /// Mounts what programs expect, for this process alone, and runs the rest of its arguments with `$0` as the root.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" &&
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$0" "$@""#;
@@ -42,10 +44,14 @@ pub fn run_on_debian(target: Target, program: &Path, commit: &str) -> Result<()>
     if emulator.is_none() {
         return run(&mut melisma(&["demo", "-o", "/tmp/demo", "--force", "--device", "cpu"]));
     }
-    run(&mut melisma(&["speak", "Hello!", "-o", "/tmp/hello.wav", "--force"]))?;
     run(&mut melisma(&["synth", "preset:focus", "-o", "/tmp/in.wav", "--seconds", "2", "--force"]))?;
     run(&mut melisma(&["encode", "/tmp/in.wav", "-o", "/tmp/tokens.json", "--force"]))?;
-    run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))
+    run(&mut melisma(&["decode", "/tmp/tokens.json", "-o", "/tmp/out.wav", "--force"]))?;
+    run(&mut melisma(&["speak", "Hello.", "-o", "/tmp/hello.wav", "--force"]))?;
+    let weights = tree::root().join(WEIGHTS);
+    fs::copy(&weights, root.join("weights.safetensors")).with_context(|| tree::shown(&weights))?;
+    run(&mut melisma(&["pack", "/weights.safetensors", "-o", "/tmp/packed.safetensors", "--force"]))?;
+    run(&mut melisma(&["unpack", "/tmp/packed.safetensors", "-o", "/tmp/weights.safetensors", "--force"]))
 }
 
 /// Installs the wheel into a venv, imports it, and finds the licences of its parts.

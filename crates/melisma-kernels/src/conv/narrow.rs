@@ -4,6 +4,7 @@
 
 use super::tile::Steps;
 use crate::device::isa::{Isa, Level};
+use crate::device::vector::Vector;
 use crate::{Budget, Buffer, Result};
 
 /// Images with up to this many positions are faster with this loop.
@@ -46,6 +47,8 @@ pub(super) fn shapes(isa: Isa) -> Shapes {
         Level::Avx512 => Shapes { strip: 64, runs: runs!(x86::avx512) },
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => Shapes { strip: 16, runs: runs!(x86::avx2) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => Shapes { strip: 16, runs: runs!(neon) },
         _ => Shapes { strip: 16, runs: runs!(portable) },
     }
 }
@@ -90,12 +93,50 @@ unsafe fn portable<const N: usize>(tile: Tile) {
     }
 }
 
+/// # Safety
+/// As [`Run`], with the instruction set of `V`; a strip has `VECTORS` vectors.
+#[inline(always)]
+unsafe fn run<V: Vector, const N: usize, const VECTORS: usize>(tile: Tile) {
+    // SAFETY: the caller's promise, for every access of this function.
+    unsafe {
+        let mut sums = [[V::splat(0.0); VECTORS]; N];
+        for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+            *sum = V::load(tile.sums.add(V::N * at));
+        }
+        let Steps { len, offsets, x, weight: mut from } = tile.steps;
+        for step in 0..len {
+            let x = x.add(*offsets.add(step) as usize);
+            let mut weight = [V::splat(0.0); VECTORS];
+            for (at, weight) in weight.iter_mut().enumerate() {
+                *weight = V::load(from.add(V::N * at));
+            }
+            for (position, sums) in sums.iter_mut().enumerate() {
+                let x = V::splat(*x.add(position));
+                for (sum, weight) in sums.iter_mut().zip(weight) {
+                    *sum = weight.mul_add(x, *sum);
+                }
+            }
+            from = from.add(VECTORS * V::N);
+        }
+        for (at, sum) in sums.as_flattened().iter().enumerate() {
+            sum.store(tile.sums.add(V::N * at));
+        }
+    }
+}
+
+/// # Safety
+/// As [`Run`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn neon<const N: usize>(tile: Tile) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<crate::device::vector::Neon, N, 2>(tile) }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{__m256, __m512};
 
-    use super::{Steps, Tile};
-    use crate::device::vector::Vector;
+    use super::{Tile, run};
 
     /// # Safety
     /// As [`super::Run`].
@@ -111,36 +152,5 @@ mod x86 {
     pub(super) unsafe fn avx2<const N: usize>(tile: Tile) {
         // SAFETY: the caller's promise.
         unsafe { run::<__m256, N, 2>(tile) }
-    }
-
-    /// # Safety
-    /// As [`super::Run`], with the instruction set of `V`; a strip has `VECTORS` vectors.
-    #[inline(always)]
-    unsafe fn run<V: Vector, const N: usize, const VECTORS: usize>(tile: Tile) {
-        // SAFETY: the caller's promise, for every access of this function.
-        unsafe {
-            let mut sums = [[V::splat(0.0); VECTORS]; N];
-            for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                *sum = V::load(tile.sums.add(V::N * at));
-            }
-            let Steps { len, offsets, x, weight: mut from } = tile.steps;
-            for step in 0..len {
-                let x = x.add(*offsets.add(step) as usize);
-                let mut weight = [V::splat(0.0); VECTORS];
-                for (at, weight) in weight.iter_mut().enumerate() {
-                    *weight = V::load(from.add(V::N * at));
-                }
-                for (position, sums) in sums.iter_mut().enumerate() {
-                    let x = V::splat(*x.add(position));
-                    for (sum, weight) in sums.iter_mut().zip(weight) {
-                        *sum = weight.mul_add(x, *sum);
-                    }
-                }
-                from = from.add(VECTORS * V::N);
-            }
-            for (at, sum) in sums.as_flattened().iter().enumerate() {
-                sum.store(tile.sums.add(V::N * at));
-            }
-        }
     }
 }

@@ -6,6 +6,7 @@
 //! strides and dilations.
 
 use crate::device::isa::{Isa, Level};
+use crate::device::vector::Vector;
 
 /// The steps of k that a tile sums.
 #[derive(Clone, Copy)]
@@ -72,6 +73,8 @@ pub(super) fn shapes(isa: Isa) -> &'static [[Shape; 3]] {
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => &const { shapes!(x86::avx2, 8: 1 x [1 4 8], 2 x [1 2 5], 3 x [1 2 4], 4 x [1 2 3]) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => &const { shapes!(neon, 8: 1 x [1 4 8], 2 x [1 2 5], 3 x [1 2 4], 4 x [1 2 3]) },
         _ => &const { shapes!(portable, 4: 1 x [1 2 4], 2 x [1 2 3], 3 x [1 2 3], 4 x [1 2 3]) },
     }
 }
@@ -110,12 +113,57 @@ unsafe fn portable<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
     }
 }
 
+/// # Safety
+/// As [`Run`], with the instruction set of `V`.
+#[inline(always)]
+unsafe fn run<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+    // SAFETY: the caller's promise, for every access of this function.
+    unsafe {
+        let mut sums = [[V::splat(0.0); VECTORS]; OUTPUTS];
+        for (output, sums) in sums.iter_mut().enumerate() {
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                *sum = match tile.start {
+                    Start::Bias(bias) => V::splat(*bias.add(output)),
+                    Start::Resume => V::load(tile.sums.add(output * tile.stride + V::N * vector)),
+                };
+            }
+        }
+        let Steps { len, offsets, x, mut weight } = tile.steps;
+        for step in 0..len {
+            let from = x.add(*offsets.add(step) as usize);
+            let mut x = [V::splat(0.0); VECTORS];
+            for (vector, x) in x.iter_mut().enumerate() {
+                *x = V::load(from.add(V::N * vector));
+            }
+            for (output, sums) in sums.iter_mut().enumerate() {
+                let weight = V::splat(*weight.add(output));
+                for (sum, x) in sums.iter_mut().zip(x) {
+                    *sum = weight.mul_add(x, *sum);
+                }
+            }
+            weight = weight.add(OUTPUTS);
+        }
+        for (output, sums) in sums.iter().enumerate() {
+            for (vector, sum) in sums.iter().enumerate() {
+                sum.store(tile.sums.add(output * tile.stride + V::N * vector));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Run`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn neon<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<crate::device::vector::Neon, OUTPUTS, VECTORS>(tile) }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{__m256, __m512};
 
-    use super::{Start, Steps, Tile};
-    use crate::device::vector::Vector;
+    use super::{Tile, run};
 
     /// # Safety
     /// As [`super::Run`].
@@ -131,43 +179,5 @@ mod x86 {
     pub(super) unsafe fn avx2<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
         // SAFETY: the caller's promise.
         unsafe { run::<__m256, OUTPUTS, VECTORS>(tile) }
-    }
-
-    /// # Safety
-    /// As [`super::Run`], with the instruction set of `V`.
-    #[inline(always)]
-    unsafe fn run<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
-        // SAFETY: the caller's promise, for every access of this function.
-        unsafe {
-            let mut sums = [[V::splat(0.0); VECTORS]; OUTPUTS];
-            for (output, sums) in sums.iter_mut().enumerate() {
-                for (vector, sum) in sums.iter_mut().enumerate() {
-                    *sum = match tile.start {
-                        Start::Bias(bias) => V::splat(*bias.add(output)),
-                        Start::Resume => V::load(tile.sums.add(output * tile.stride + V::N * vector)),
-                    };
-                }
-            }
-            let Steps { len, offsets, x, mut weight } = tile.steps;
-            for step in 0..len {
-                let from = x.add(*offsets.add(step) as usize);
-                let mut x = [V::splat(0.0); VECTORS];
-                for (vector, x) in x.iter_mut().enumerate() {
-                    *x = V::load(from.add(V::N * vector));
-                }
-                for (output, sums) in sums.iter_mut().enumerate() {
-                    let weight = V::splat(*weight.add(output));
-                    for (sum, x) in sums.iter_mut().zip(x) {
-                        *sum = weight.mul_add(x, *sum);
-                    }
-                }
-                weight = weight.add(OUTPUTS);
-            }
-            for (output, sums) in sums.iter().enumerate() {
-                for (vector, sum) in sums.iter().enumerate() {
-                    sum.store(tile.sums.add(output * tile.stride + V::N * vector));
-                }
-            }
-        }
     }
 }

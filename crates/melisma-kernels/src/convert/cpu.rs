@@ -1,5 +1,5 @@
-//! Loops that the compiler vectorises for each instruction set, with hand-written F16C and AVX-512
-//! for half precision.
+//! Loops that the compiler vectorises for each instruction set, with hand-written F16C, AVX-512
+//! and NEON for half precision.
 //!
 //! Large outputs bypass the cache: a block is converted into a buffer that fits in L1 and is
 //! written with streaming stores, so that memory is not read before it is written.
@@ -139,6 +139,8 @@ pub(super) fn f32_f16(isa: Isa, src: &[f32], dst: &mut [f16]) {
         // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::f32_f16_avx2(src, dst) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => neon::f32_f16(src, dst),
         _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = f16::from_f32_const(src)),
     }
 }
@@ -151,17 +153,62 @@ pub(super) fn f16_f32(isa: Isa, src: &[f16], dst: &mut [f32]) {
         // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::f16_f32_avx2(src, dst) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => neon::f16_f32(src, dst),
         _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = src.to_f32_const()),
     }
 }
 
-/// Half precision in hardware. Each function takes slices of equal length. The last, partial vector
-/// is copied through an array of full size.
+/// Converts slices of equal length. The last, partial vector is copied through an array of full size.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+fn in_vectors<const N: usize, S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    convert: impl Fn(&[S; N], &mut [D; N]),
+) {
+    let (vectors, rest) = src.as_chunks::<N>();
+    let (dst_vectors, dst_rest) = dst.as_chunks_mut::<N>();
+    for (src, dst) in vectors.iter().zip(dst_vectors) {
+        convert(src, dst);
+    }
+    let (mut last, mut dst_last) = ([S::zeroed(); N], [D::zeroed(); N]);
+    last[..rest.len()].copy_from_slice(rest);
+    convert(&last, &mut dst_last);
+    dst_rest.copy_from_slice(&dst_last[..dst_rest.len()]);
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::*;
+
+    use half::f16;
+
+    use super::in_vectors;
+
+    pub(super) fn f32_f16(src: &[f32], dst: &mut [f16]) {
+        in_vectors::<4, _, _>(src, dst, |src, dst| {
+            // SAFETY: both arrays hold a whole vector.
+            unsafe { vst1_u16(dst.as_mut_ptr().cast(), vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(src.as_ptr())))) }
+        });
+    }
+
+    pub(super) fn f16_f32(src: &[f16], dst: &mut [f32]) {
+        in_vectors::<4, _, _>(src, dst, |src, dst| {
+            // SAFETY: both arrays hold a whole vector.
+            unsafe { vst1q_f32(dst.as_mut_ptr(), vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(src.as_ptr().cast())))) }
+        });
+    }
+}
+
+/// Half precision in hardware. Each function takes slices of equal length.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use half::f16;
+
+    use super::in_vectors;
 
     const ROUNDING: i32 = _MM_FROUND_TO_NEAREST_INT;
 
@@ -185,21 +232,4 @@ mod x86 {
         _mm_storeu_si128(dst.cast(), _mm256_cvtps_ph::<ROUNDING>(_mm256_loadu_ps(src))));
     convert!(f16_f32_avx2(src: f16, dst: f32), "avx2,f16c", 8 =>
         _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128(src.cast()))));
-
-    #[inline(always)]
-    fn in_vectors<const N: usize, S: crate::Element, D: crate::Element>(
-        src: &[S],
-        dst: &mut [D],
-        convert: impl Fn(&[S; N], &mut [D; N]),
-    ) {
-        let (vectors, rest) = src.as_chunks::<N>();
-        let (dst_vectors, dst_rest) = dst.as_chunks_mut::<N>();
-        for (src, dst) in vectors.iter().zip(dst_vectors) {
-            convert(src, dst);
-        }
-        let (mut last, mut dst_last) = ([S::zeroed(); N], [D::zeroed(); N]);
-        last[..rest.len()].copy_from_slice(rest);
-        convert(&last, &mut dst_last);
-        dst_rest.copy_from_slice(&dst_last[..dst_rest.len()]);
-    }
 }

@@ -36,6 +36,8 @@ pub fn flops(isa: Isa) -> f64 {
         Level::Avx512 => (x86::avx512, 24.0 * 32.0),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => (x86::avx2, 12.0 * 16.0),
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => (neon, 12.0 * 16.0),
         _ => (portable, 2.0 * LANES as f64),
     };
     run(ROUNDS / 20);
@@ -55,6 +57,23 @@ fn portable(rounds: u64) {
         }
     }
     std::hint::black_box(sums);
+}
+
+/// Independent multiply-adds on registers, enough to hide the latency.
+#[cfg(target_arch = "aarch64")]
+fn neon(rounds: u64) {
+    use crate::device::vector::{Float, Neon};
+    // SAFETY: every 64-bit Arm machine has NEON.
+    unsafe {
+        let mut sums = [Neon::splat(1.0); 12];
+        let (a, b) = std::hint::black_box((Neon::splat(1e-9), Neon::splat(1e-9)));
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = a.mul_add(b, *sum);
+            }
+        }
+        std::hint::black_box(sums);
+    }
 }
 
 /// Loops of independent multiply-adds on registers, enough to hide the latency.

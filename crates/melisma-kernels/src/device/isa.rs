@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 
-/// The instruction sets that kernels are written for, in ascending order.
+/// The instruction sets that kernels are written for, in ascending order on each architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Portable code, compiled for the target's baseline.
@@ -11,11 +11,13 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL on top of [`Level::Avx2`].
     Avx512,
+    /// NEON, which every 64-bit Arm machine has.
+    Neon,
 }
 
 impl Level {
-    /// All levels, in ascending order.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+    /// All levels, in ascending order on each architecture.
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
 
     /// Returns the name that `MELISMA_ISA` takes.
     pub fn name(self) -> &'static str {
@@ -23,6 +25,7 @@ impl Level {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Neon => "neon",
         }
     }
 }
@@ -41,6 +44,7 @@ impl Isa {
             Level::Scalar => true,
             Level::Avx2 => has_avx2(),
             Level::Avx512 => has_avx2() && has_avx512(),
+            Level::Neon => cfg!(target_arch = "aarch64"),
         };
         present.then_some(Self(level))
     }
@@ -69,7 +73,7 @@ impl Isa {
     fn named(name: &str) -> Result<Self> {
         let level = Level::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| {
             Error::invalid(format!("MELISMA_ISA: unknown instruction set `{name}`"))
-                .with_hint("use scalar, avx2 or avx512")
+                .with_hint("use scalar, avx2, avx512 or neon")
         })?;
         Self::new(level).ok_or_else(|| {
             Error::unsupported(format!("MELISMA_ISA: this CPU has no {name}"))
@@ -108,7 +112,7 @@ fn has_avx512() -> bool {
 
 /// Compiles one loop for every instruction set: `dispatch!(isa, fn name(arguments) { body })` runs
 /// `body` inlined into a function with the instruction set's features enabled. It defines nothing
-/// outside.
+/// outside. On 64-bit Arm every function has those of NEON.
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($argument:ident: $type:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]

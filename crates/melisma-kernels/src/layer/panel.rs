@@ -7,10 +7,12 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use crate::Level;
 use crate::layer::step::{Step, Timeline};
 use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use crate::queue::{CpuQueue, Disjoint};
-use crate::{Budget, Buffer, Isa, Level, Result};
+use crate::{Budget, Buffer, Isa, Result};
 
 /// The most floats of A in a block of rows: half of a typical L2.
 const BLOCK_FLOATS: usize = 96 << 10;

@@ -6,7 +6,7 @@
 
 use crate::device::isa::{Isa, Level};
 
-/// Columns per strip: two vectors of AVX-512, two times two of AVX2.
+/// Columns per strip: two vectors of AVX-512, two times two of AVX2 and NEON.
 pub(crate) const STRIP: usize = 32;
 
 /// The most steps of K in one tile.
@@ -68,6 +68,8 @@ pub(crate) fn runs(isa: Isa) -> &'static [Run] {
         Level::Avx512 => &const { rows!(x86::avx512: 1 2 3 4 5 6 7 8 9 10 11 12) },
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => &const { rows!(x86::avx2: 1 2 3 4 5 6) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => &const { rows!(neon: 1 2 3 4 5 6) },
         _ => &const { rows!(portable: 1 2 3 4) },
     }
 }
@@ -95,6 +97,50 @@ unsafe fn portable<const ROWS: usize>(tile: Tile) {
         for (row, sums) in sums.iter().enumerate() {
             std::ptr::copy_nonoverlapping(sums.as_ptr(), tile.c.add(row * tile.stride_c), tile.columns);
         }
+    }
+}
+
+/// Half a strip after the other, as for AVX2.
+///
+/// # Safety
+/// As [`Run`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn neon<const ROWS: usize>(tile: Tile) {
+    use crate::device::vector::{Float, Neon, Vector};
+    const HALF: usize = STRIP / 2;
+    for first in (0..tile.columns).step_by(HALF) {
+        let live = HALF.min(tile.columns - first);
+        let mut sums = [[0f32; HALF]; ROWS];
+        // SAFETY: the caller's promise, for every access of this function; copies stay within `columns`.
+        unsafe {
+            if let Start::Resume { from, stride } = tile.start {
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    copy(from.add(row * stride + first), sums.as_mut_ptr(), live);
+                }
+            }
+            let mut vectors = sums.map(|sums| [Neon::load(sums.as_ptr()), Neon::load(sums.as_ptr().add(Neon::N))]);
+            for step in 0..tile.k {
+                let b = tile.b.add(step * STRIP + first);
+                let b = [Neon::load(b), Neon::load(b.add(Neon::N))];
+                for (row, sums) in vectors.iter_mut().enumerate() {
+                    let a = Neon::splat(*tile.a.add(row * tile.stride_a + step));
+                    *sums = [a.mul_add(b[0], sums[0]), a.mul_add(b[1], sums[1])];
+                }
+            }
+            for (row, [left, right]) in vectors.into_iter().enumerate() {
+                left.store(sums[row].as_mut_ptr());
+                right.store(sums[row].as_mut_ptr().add(Neon::N));
+                copy(sums[row].as_ptr(), tile.c.add(row * tile.stride_c + first), live);
+            }
+        }
+    }
+
+    /// # Safety
+    /// The pointers hold `len` floats, at most half a strip.
+    #[inline(always)]
+    unsafe fn copy(from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller's promise. A known length needs no call.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, if len == HALF { HALF } else { len }) }
     }
 }
 

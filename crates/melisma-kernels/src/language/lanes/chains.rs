@@ -112,7 +112,7 @@ unsafe fn one_bf16(from: *const bf16) -> f32 {
     // SAFETY: the caller promises one element.
     f32::from_bits(u32::from(unsafe { *from }.to_bits()) << 16)
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use chains;
 chains!(f32, 16, one_f16, one_bf16, fold);
 

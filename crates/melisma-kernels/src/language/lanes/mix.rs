@@ -20,6 +20,9 @@ pub(in crate::language) fn mix(isa: Isa, weights: &[f32], [values, next]: [&[f32
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2(weights, [values, next], y) },
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => unsafe { run::<[crate::device::vector::Neon; 2]>(weights, [values, next], y) },
         // SAFETY: floats need no instruction set.
         _ => unsafe { run::<[f32; CHAINS]>(weights, [values, next], y) },
     }

@@ -6,6 +6,8 @@
 
 mod chains;
 mod mix;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -102,6 +104,8 @@ fn tiles<T: Stored>(isa: Isa) -> &'static [Tiles<T>] {
         Level::Avx512 => tiles!(x86::avx512: 8 x [1 2] 4 x [1 2 3 4] 1 x [1 2 3 4]),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => tiles!(x86::avx2: 4 x [1] 1 x [1]),
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => tiles!(neon::neon: 4 x [1] 1 x [1]),
         _ => tiles!(portable: 4 x [1] 1 x [1]),
     }
 }

@@ -9,6 +9,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod palette;
 mod scalar;
 
@@ -122,14 +124,16 @@ pub(super) fn decode<const N: usize>(
         if safe == 0 {
             return false;
         }
-        let mut part = out.each_mut().map(|out| &mut out[LANES * done..LANES * (done + safe)]);
+        let part = out.each_mut().map(|out| &mut out[LANES * done..LANES * (done + safe)]);
         match isa.level() {
             // SAFETY: an `Isa` exists only on machines that have its features; `safe` steps stay within the words.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { avx512::decode(lookup, streams, &mut part) },
+            Level::Avx512 => unsafe { avx512::decode(lookup, streams, &mut { part }) },
             // SAFETY: an `Isa` exists only on machines that have its features; `safe` steps stay within the words.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { avx2::decode(lookup, streams, &mut part) },
+            Level::Avx2 => unsafe { avx2::decode(lookup, streams, &mut { part }) },
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => streams.iter_mut().zip(part).for_each(|(stream, out)| neon::decode(lookup, stream, out)),
             _ => streams.iter_mut().zip(part).for_each(|(stream, out)| scalar::decode(lookup, stream, out)),
         }
         done += safe;

@@ -26,6 +26,8 @@ pub(in super::super) fn expand(
             // SAFETY: an `Isa` exists only on machines that have its features.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::expand_avx2(palette, symbols, out) },
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => neon::expand(palette, symbols, out),
             _ => expand_block(palette, symbols, out),
         };
         if has_escapes && !fill_escapes(symbols, escapes, out) {
@@ -61,18 +63,25 @@ fn expand_block(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BL
     has_escapes
 }
 
-/// The nibble of each byte, and the rows of 16 bytes that hold anything besides escapes.
+/// The nibble of each byte, and for AVX-512 the rows of 16 bytes that hold anything besides escapes.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Inverse {
     nibbles: [u8; 256],
+    #[cfg(target_arch = "x86_64")]
     rows: u16,
 }
 
 impl Inverse {
     /// Builds the inverse from the nibbles; 15 is an escape.
     pub(in super::super) fn new(nibbles: [u8; 256]) -> Self {
-        let used = nibbles.as_chunks::<16>().0.iter().map(|row| row.iter().any(|&nibble| nibble != 15));
-        Self { nibbles, rows: used.rev().fold(0, |rows, is_used| rows << 1 | u16::from(is_used)) }
+        Self {
+            nibbles,
+            #[cfg(target_arch = "x86_64")]
+            rows: {
+                let used = nibbles.as_chunks::<16>().0.iter().map(|row| row.iter().any(|&nibble| nibble != 15));
+                used.rev().fold(0, |rows, is_used| rows << 1 | u16::from(is_used))
+            },
+        }
     }
 
     pub(in super::super) fn nibble(&self, byte: u8) -> u8 {
@@ -91,6 +100,8 @@ pub(in super::super) fn narrow(
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::narrow_avx512(inverse, bytes, symbols) },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => neon::narrow(inverse, bytes, symbols),
         _ => {
             let mut has_escapes = false;
             for (symbol, &[low, high]) in symbols.iter_mut().zip(bytes.as_chunks::<2>().0) {
@@ -98,6 +109,51 @@ pub(in super::super) fn narrow(
                 has_escapes |= *symbol >= 0xf0 || *symbol & 15 == 15;
             }
             has_escapes
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::*;
+
+    use super::{BLOCK, Inverse};
+
+    pub(super) fn expand(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
+        // SAFETY: every 64-bit Arm machine has NEON; 16 symbols become 32 bytes.
+        unsafe {
+            let table = vld1q_u8(palette.as_ptr());
+            let mut most = vdupq_n_u8(0);
+            for (symbols, out) in symbols.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<32>().0) {
+                let symbols = vld1q_u8(symbols.as_ptr());
+                let (low, high) = (vandq_u8(symbols, vdupq_n_u8(15)), vshrq_n_u8::<4>(symbols));
+                most = vmaxq_u8(most, vmaxq_u8(low, high));
+                vst2q_u8(out.as_mut_ptr(), uint8x16x2_t(vqtbl1q_u8(table, low), vqtbl1q_u8(table, high)));
+            }
+            vmaxvq_u8(most) == 15
+        }
+    }
+
+    pub(super) fn narrow(inverse: &Inverse, bytes: &[u8; 2 * BLOCK], symbols: &mut [u8; BLOCK]) -> bool {
+        // SAFETY: every 64-bit Arm machine has NEON; 32 bytes become 16 symbols, and the table has 4 times 64 bytes.
+        unsafe {
+            let tables = [0, 64, 128, 192].map(|first| vld1q_u8_x4(inverse.nibbles[first..].as_ptr()));
+            let mut most = vdupq_n_u8(0);
+            for (bytes, symbols) in bytes.as_chunks::<32>().0.iter().zip(symbols.as_chunks_mut::<16>().0) {
+                let uint8x16x2_t(low, high) = vld2q_u8(bytes.as_ptr());
+                let [low, high] = [low, high].map(|mut index| {
+                    let mut nibbles = index;
+                    for table in tables {
+                        // A byte beyond the table's 64 leaves the nibble.
+                        nibbles = vqtbx4q_u8(nibbles, table, index);
+                        index = vsubq_u8(index, vdupq_n_u8(64));
+                    }
+                    nibbles
+                });
+                most = vmaxq_u8(most, vmaxq_u8(low, high));
+                vst1q_u8(symbols.as_mut_ptr(), vsliq_n_u8::<4>(low, high));
+            }
+            vmaxvq_u8(most) == 15
         }
     }
 }

@@ -167,6 +167,8 @@ impl Task<'_> {
                 Level::Avx2 => avx2(self, scratch),
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx512 => avx512(self, scratch),
+                #[cfg(target_arch = "aarch64")]
+                Level::Neon => self.frames::<crate::device::vector::Neon>(scratch),
                 _ => self.frames::<Portable>(scratch),
             }
         }

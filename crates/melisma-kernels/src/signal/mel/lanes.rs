@@ -132,27 +132,58 @@ impl Lanes for Portable {
     }
 }
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tables {
+    use super::Lanes;
+    #[cfg(target_arch = "aarch64")]
+    use super::neon::*;
+    #[cfg(target_arch = "x86_64")]
+    use super::x86::*;
+    use crate::device::vector::for_vectors;
+
+    // The maximum of x86 returns its second operand if either is NaN.
+    for_vectors! {
+        impl Lanes;
+        store_f16(self, to: *mut half::f16) = [store_f16_8, store_f16_16, store_f16_4](self, to);
+        sqrt(self) -> Self = [_mm256_sqrt_ps, _mm512_sqrt_ps, vsqrtq_f32](self);
+        max(self, other: Self) -> Self = [_mm256_max_ps, _mm512_max_ps, larger](other, self);
+        split(self) -> (Self, Self) = [split_8, split_16, split_4](self);
+        or_finite(self, finite: Self) -> Self = [or_finite_8, or_finite_16, or_finite_4](self, finite);
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    pub(super) use std::arch::aarch64::*;
+
+    use super::SQRT_HALF_BITS;
+    pub(super) use crate::device::vector::neon::larger;
+    use crate::device::vector::neon::registers;
+
+    registers! {
+        or_finite_4(values: float32x4_t, finite: float32x4_t) -> float32x4_t =
+            vbslq_f32(vcltq_f32(values, vdupq_n_f32(f32::INFINITY)), finite, values);
+        store_f16_4(values: float32x4_t, to: *mut half::f16) -> () =
+            vst1_u16(to.cast(), vreinterpret_u16_f16(vcvt_f16_f32(values)));
+        split_4(values: float32x4_t) -> (float32x4_t, float32x4_t) = {
+            let base = vdupq_n_s32(SQRT_HALF_BITS);
+            let offset = vsubq_s32(vreinterpretq_s32_f32(values), base);
+            let mantissa = vandq_s32(offset, vdupq_n_s32(0x007f_ffff));
+            (vcvtq_f32_s32(vshrq_n_s32::<23>(offset)), vreinterpretq_f32_s32(vaddq_s32(mantissa, base)))
+        };
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    pub(super) use std::arch::x86_64::*;
 
-    use super::{Lanes, SQRT_HALF_BITS};
-    use crate::device::vector::for_x86;
-
-    // The instructions return their second operand if either is NaN.
-    for_x86! {
-        impl Lanes for [__m256 {}, __m512 {}];
-        store_f16(self, to: *mut half::f16) = [store_f16_8, store_f16_16](self, to);
-        sqrt(self) -> Self = [_mm256_sqrt_ps, _mm512_sqrt_ps](self);
-        max(self, other: Self) -> Self = [_mm256_max_ps, _mm512_max_ps](other, self);
-        split(self) -> (Self, Self) = [split_8, split_16](self);
-        or_finite(self, finite: Self) -> Self = [or_finite_8, or_finite_16](self, finite);
-    }
+    use super::SQRT_HALF_BITS;
 
     /// # Safety
     /// The machine has AVX2 and F16C, and `to` holds 8 elements.
     #[inline(always)]
-    unsafe fn store_f16_8(values: __m256, to: *mut half::f16) {
+    pub(super) unsafe fn store_f16_8(values: __m256, to: *mut half::f16) {
         // SAFETY: the caller's promise.
         unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)) }
     }
@@ -160,7 +191,7 @@ mod x86 {
     /// # Safety
     /// The machine has AVX-512, and `to` holds 16 elements.
     #[inline(always)]
-    unsafe fn store_f16_16(values: __m512, to: *mut half::f16) {
+    pub(super) unsafe fn store_f16_16(values: __m512, to: *mut half::f16) {
         // SAFETY: the caller's promise.
         unsafe {
             let half = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values);
@@ -173,7 +204,7 @@ mod x86 {
             /// # Safety
             /// The machine has the instruction set of the vector.
             #[inline(always)]
-            unsafe fn $name(values: $float) -> ($float, $float) {
+            pub(super) unsafe fn $name(values: $float) -> ($float, $float) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let base = $set(SQRT_HALF_BITS);
@@ -210,7 +241,7 @@ mod x86 {
     /// # Safety
     /// The machine has AVX2.
     #[inline(always)]
-    unsafe fn or_finite_8(values: __m256, finite: __m256) -> __m256 {
+    pub(super) unsafe fn or_finite_8(values: __m256, finite: __m256) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe {
             let is_finite = _mm256_cmp_ps::<_CMP_LT_OQ>(values, _mm256_set1_ps(f32::INFINITY));
@@ -221,7 +252,7 @@ mod x86 {
     /// # Safety
     /// The machine has AVX-512.
     #[inline(always)]
-    unsafe fn or_finite_16(values: __m512, finite: __m512) -> __m512 {
+    pub(super) unsafe fn or_finite_16(values: __m512, finite: __m512) -> __m512 {
         // SAFETY: the caller's promise.
         unsafe {
             let is_finite = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(values, _mm512_set1_ps(f32::INFINITY));

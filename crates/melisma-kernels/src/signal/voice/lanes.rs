@@ -1,7 +1,11 @@
 //! Vectors whose lanes are voices. Every operation is one IEEE operation per lane, so a voice has
 //! the same bits in every lane of every instruction set, and as a scalar.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod quad;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tables;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -40,6 +40,9 @@ pub(super) fn render(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &m
         // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::avx2(group, stretch, sums) },
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => unsafe { pieces::<crate::device::vector::Neon>(group, stretch, sums) },
         // SAFETY: a single lane needs no instruction set.
         _ => unsafe { pieces::<f32>(group, stretch, sums) },
     }

@@ -5,7 +5,9 @@ use std::mem::MaybeUninit;
 use super::super::group::aim::Ends;
 use super::alone::FilterQueue;
 use super::{CHUNK, LANES, TICK};
-use crate::device::isa::{Isa, Level, dispatch};
+#[cfg(target_arch = "x86_64")]
+use crate::device::isa::Level;
+use crate::device::isa::{Isa, dispatch};
 
 /// Groups whose sums fit in 32 bits: 3.9 · 2^24 · 32 < 2^31.
 pub(in crate::signal::voice) const GROUPS_PER_SUM: usize = 32;
@@ -118,10 +120,15 @@ fn add_lanes(isa: Isa, sums: &mut [[i32; LANES]], out: &mut [i64], n_groups: usi
                 x86::add_lanes::<false>(sums, out)
             }
         },
+        // The compiler makes NEON of the loop below.
         _ => 0,
     };
     for (lanes, out) in sums[done..].iter_mut().zip(&mut out[done..]) {
-        *out += lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>();
+        *out += if n_groups <= GROUPS_PER_ROW {
+            i64::from(lanes.iter().sum::<i32>())
+        } else {
+            lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>()
+        };
         *lanes = [0; LANES];
     }
 }
