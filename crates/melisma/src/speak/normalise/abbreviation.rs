@@ -6,8 +6,10 @@ use super::peek::{after_dash, is_capital, is_digit, letter, next_word, skip_spac
 /// What may follow an abbreviation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A name; needs no full stop if it has a capital.
+    /// A name; has a capital itself.
     Title,
+    /// A name that begins no sentence, else it is a word of its own.
+    Guest,
     /// Anything; never the end of a sentence.
     Inner,
     /// Anything; ends a sentence if the next word has a capital.
@@ -16,13 +18,13 @@ enum Kind {
     Name,
     /// A number, else it is a word of its own.
     Number,
-    /// A word without a capital, else it is a word of its own.
+    /// A number or a word without a capital, else it is a word of its own.
     Lower,
     /// A date, else it is a word of its own.
     Day,
 }
 
-use Kind::{Day, Inner, Last, Lower, Name, Number, Title};
+use Kind::{Day, Guest, Inner, Last, Lower, Name, Number, Title};
 
 const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
     ("mr", "Mister", Title),
@@ -47,6 +49,8 @@ const ABBREVIATIONS: &[(&str, &str, Kind)] = &[
     ("mt", "Mount", Title),
     ("ft", "Fort", Title),
     ("fr", "Father", Title),
+    ("ft", "featuring", Guest),
+    ("feat", "featuring", Guest),
     ("vs", "versus", Inner),
     ("approx", "approximately", Inner),
     ("dept", "department", Inner),
@@ -223,8 +227,11 @@ const NO_STREET: &[&str] = &[
     "Captain",
 ];
 
-/// Abbreviations of streets that need no full stop after a name.
-const BARE_STREETS: &[&str] = &["Ave", "Blvd", "Rd", "Ln"];
+/// What needs no full stop between a title and a name, behind a name, or in front of a number.
+const BARE: &[&str] = &[
+    "Mr", "MR", "Mrs", "MRS", "Ms", "Prof", "Capt", "Sgt", "Cpl", "Lt", "Col", "Mt", "Ave", "Blvd", "Rd", "Ln", "Pkwy",
+    "Jr", "Sr", "Ltd", "Inc", "Corp", "Bros", "Hwy", "Apt", "Rte", "Ext", "Fig", "Vol",
+];
 /// Letters of the longest day.
 const MAX_DAY: usize = 9;
 
@@ -255,25 +262,33 @@ pub(super) fn read(word: &str, chars: &[char], end: usize, before: &str) -> Opti
     }
     let lower = word.to_ascii_lowercase();
     let after = end + usize::from(has_stop);
-    let is_named = is_capital(word) && next_word(chars, after).is_some_and(|next| is_capital(&next));
+    let next = next_word(chars, after).unwrap_or_default();
+    let is_named = is_capital(word) && is_capital(&next);
     let street = Street { start: end.saturating_sub(word.len()), after, has_stop, before };
     if ["st", "dr"].contains(&&*lower) {
         return street.place(&lower, chars).filter(|_| is_capital(word) && (has_stop || is_named || lower == "st"));
     }
+    let is_bare = has_stop || BARE.contains(&word);
+    let is_counted = next.starts_with(|letter: char| letter.is_ascii_digit());
     let fits = |kind: Kind| match kind {
-        Title => {
-            is_named && word != "FT" && (has_stop || ["mr", "mrs", "ms", "prof"].contains(&&*lower))
-                || (has_stop && ["mr", "mrs"].contains(&&*lower))
-        }
+        Title => is_named && word != "FT" && is_bare || (has_stop && ["mr", "mrs"].contains(&&*lower)),
+        Guest => has_stop && is_capital(&next) && !ends_before_starter(chars, after),
         Inner => has_stop || lower == "vs",
         Last => has_stop,
+        // Of several, one is no word if the next is none: "Max. temp. 5".
         Lower => {
-            has_stop && next_word(chars, after).is_some_and(|next| next.starts_with(|c: char| c.is_ascii_lowercase()))
+            let is_lower = next.starts_with(|letter: char| letter.is_ascii_lowercase()) || is_of(Lower, &next);
+            has_stop && (is_counted || is_lower)
         }
-        Name => is_capital(word) && (has_stop || (BARE_STREETS.contains(&word) && street.has_name(chars))),
-        Number => has_stop && is_numbered(chars, skip_space(chars, after)),
+        Name => is_capital(word) && (has_stop || (is_bare && street.has_name(chars))),
+        Number => {
+            is_bare && is_numbered(chars, skip_space(chars, after)) || (has_stop && lower == "no" && next == "of")
+        }
         Day => {
-            is_capital(word) && (has_stop && (!WORDS.contains(&&*lower) || is_date(chars, after)))
+            let is_free = !WORDS.contains(&&*lower);
+            // "Thu 5" and "Sun, May 5", but "Sun 5".
+            let is_dated = (is_counted || month(&next).is_some()) && (is_free || letter(chars, after) == ',');
+            is_capital(word) && (is_dated || (has_stop && (is_free || is_date(chars, after))))
                 || in_week(chars, street.start, after)
         }
     };
@@ -301,9 +316,11 @@ fn is_date(chars: &[char], at: usize) -> bool {
 
 /// Returns whether a word is a day of the week or its abbreviation.
 pub(super) fn is_day(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    let is_short = |(short, _, kind): &(&str, &str, Kind)| *kind == Day && *short == lower;
-    is_capital(name) && (name.ends_with("day") || ABBREVIATIONS.iter().any(is_short))
+    is_capital(name) && (name.ends_with("day") || is_of(Day, name))
+}
+
+fn is_of(kind: Kind, name: &str) -> bool {
+    ABBREVIATIONS.iter().any(|(short, _, of)| *of == kind && name.eq_ignore_ascii_case(short))
 }
 
 /// Returns whether a day from `start` to `end` begins or ends a range of days.
@@ -312,7 +329,7 @@ fn in_week(chars: &[char], start: usize, end: usize) -> bool {
     let last = match [behind(1), behind(2), behind(3)] {
         ['-', '.', _] => start - 2,
         ['-', ..] => start - 1,
-        [' ', '-', ' '] => start - 3,
+        [' ', '-', ' '] => start.saturating_sub(3),
         _ => start,
     };
     let letters = chars[..last].iter().rev().take(MAX_DAY).take_while(|letter| letter.is_ascii_alphabetic()).count();

@@ -2,12 +2,11 @@
 
 use super::Found;
 use super::currency::{self, Count, Currency};
-use super::dash::leads_to_equals;
 use super::date::{bare_year, is_plural};
 use super::description::is_described;
-use super::foot::feet;
-use super::number::{Number, digits, n_digits, small, year};
-use super::peek::{is_boundary, is_digit, letter, next_word, skip_space, starts_with, word};
+use super::foot::{feet, inches};
+use super::number::{Number, digits, hundreds, leads_to_equals, n_digits, small, year};
+use super::peek::{after_stop, is_boundary, is_digit, is_lettered, letter, skip_space, starts_with, word};
 use super::{clock, number, unit};
 
 /// Numbers of a dimension such as `2 x 3 x 4`.
@@ -26,6 +25,10 @@ const MONEY_SCALES: &[(&str, &str)] = &[
     ("T", "trillion"),
 ];
 const SCALES: &[(&str, &str)] = &[("bn", "billion"), ("M", "million"), ("mn", "million")];
+/// What is counted in thousands, millions and billions: "5m users", but "5m waves".
+const MASSES: &str = "people users views viewers followers subscribers customers members visitors listeners players \
+                      voters workers students households men women children jobs homes accounts downloads streams \
+                      copies posts likes shares tokens parameters barrels tonnes tons dollars pounds euros years";
 const SCALE_WORDS: &[&str] = &["thousand", "million", "billion", "trillion"];
 /// What a single amount describes: "a five dollar bill".
 const DESCRIBED: &[&str] = &[
@@ -34,11 +37,11 @@ const DESCRIBED: &[&str] = &[
 ];
 
 /// One number or several, and what they count.
-pub(super) struct Amount {
-    pub(super) numbers: Vec<Number>,
+struct Amount {
+    numbers: Vec<Number>,
     /// What stands between them.
     between: &'static str,
-    pub(super) end: usize,
+    end: usize,
 }
 
 /// Reads the number at `at`, with its currency in front; `before` is the word before it.
@@ -80,7 +83,7 @@ fn numbers(chars: &[char], at: usize, currency: Option<Currency>) -> Option<Amou
         // "1-2-3" is no range, "5 - 3 = 2" a difference, "3-2x" no dimension.
         let follows = at > 1 && chars[at - 1] == '-' && chars[at - 2].is_ascii_digit();
         let is_chain = between == " to " && (follows || (letter(chars, end) == '-' && is_digit(chars, end + 1)));
-        let is_equation = is_spaced && leads_to_equals(chars, next);
+        let is_equation = leads_to_equals(chars, next);
         if is_chain || (is_equation && between == " to ") {
             break;
         }
@@ -96,11 +99,11 @@ impl Amount {
         &self.numbers[self.numbers.len() - 1]
     }
 
-    pub(super) fn count(&self) -> Count {
+    fn count(&self) -> Count {
         if self.numbers.len() == 1 && self.last().is_one() { Count::One } else { Count::Many }
     }
 
-    pub(super) fn words(&self) -> String {
+    fn words(&self) -> String {
         self.numbers.iter().map(Number::words).collect::<Vec<_>>().join(self.between)
     }
 }
@@ -137,13 +140,6 @@ fn money(chars: &[char], amount: &Amount, (currency, before): (Currency, &str)) 
         end = after_stop(chars, later);
     }
     (words, end)
-}
-
-/// Returns the place after the full stop of an abbreviation within a sentence.
-pub(super) fn after_stop(chars: &[char], at: usize) -> usize {
-    let is_stop = letter(chars, at) == '.' && letter(chars, at + 1) == ' ';
-    let next = next_word(chars, at + 1).filter(|_| is_stop);
-    at + usize::from(next.is_some_and(|next| next.starts_with(|letter: char| letter.is_ascii_lowercase())))
 }
 
 /// Returns one amount of money, with cents if it has two decimals.
@@ -183,7 +179,7 @@ fn counted(chars: &[char], amount: &Amount, before: &str) -> (String, usize) {
     if let Some((more, end)) = power(chars, end) {
         return (words + &more, end);
     }
-    if let Some((feet, end)) = feet(chars, amount) {
+    if let Some((feet, end)) = feet(chars, end, (&words, amount.count())) {
         return (feet, end);
     }
     let place = skip_space(chars, end);
@@ -202,16 +198,31 @@ fn counted(chars: &[char], amount: &Amount, before: &str) -> (String, usize) {
     if let Some((half, end)) = clock::half(chars, end) {
         return (format!("{words} {half}"), end);
     }
-    if let Some((scale, end)) =
-        scale(chars, end, SCALES).filter(|_| amount.last().fraction.is_some() || amount.last().whole.len() < 4)
+    let is_mass = |(_, end): &(&str, usize)| {
+        let noun = word(chars, skip_space(chars, *end));
+        MASSES.split(' ').any(|mass| mass == noun)
+    };
+    if let Some((scale, end)) = scale(chars, end, SCALES)
+        .or_else(|| scale(chars, end, MONEY_SCALES).filter(is_mass))
+        .filter(|_| amount.last().fraction.is_some() || amount.last().whole.len() < 4)
     {
         return (format!("{words} {scale}"), end);
+    }
+    // "4.5/5 stars", but "USB 2.0/3.0".
+    if amount.last().fraction.is_some()
+        && letter(chars, end) == '/'
+        && Number::read(chars, end + 1).is_some_and(|(most, _)| most.fraction.is_none())
+    {
+        return (format!("{words} out of"), end + 1);
     }
     if let Some((unit, mut end)) = unit::read(chars, end) {
         let after = word(chars, skip_space(chars, after_stop(chars, end)));
         let is_one = amount.count() == Count::One || is_described(before, &after);
         let name = if is_one { unit.one } else { unit.many };
         words = format!("{words} {name}");
+        if let Some((inches, end)) = inches(chars, end).filter(|_| unit.one == "foot") {
+            return (format!("{words} {inches}"), after_stop(chars, end));
+        }
         if let Some((rate, later)) = rate(chars, end) {
             words.push_str(&rate);
             end = later;
@@ -222,13 +233,15 @@ fn counted(chars: &[char], amount: &Amount, before: &str) -> (String, usize) {
 }
 
 /// Words before a number that is dialled.
-const CALLED: &[&str] = &["call", "dial", "called", "dialed", "dialled", "calling"];
+const CALLED: &[&str] = &["call", "dial", "called", "dialed", "dialled", "calling", "text", "texted", "phone"];
+/// Digits of a telephone number without signs.
+const PHONE_LEN: usize = 10;
 
 /// Returns the lines of a picture, as in `1080p`.
 fn lines(number: &Number) -> Option<String> {
     match (number.whole.len(), number.value()?) {
         (4, value) => Some(year(value)),
-        (3, value) => Some(format!("{} {}", small(value / 100), small(value % 100))),
+        (3, value) => Some(hundreds(value)),
         _ => None,
     }
 }
@@ -238,11 +251,9 @@ fn plain(chars: &[char], amount: &Amount, before: &str) -> Option<String> {
     let after = word(chars, skip_space(chars, amount.end));
     match &amount.numbers[..] {
         [number] if letter(chars, amount.end) == 'p' && is_boundary(chars, amount.end + 1) => lines(number),
-        [number]
-            if CALLED.contains(&&*before.to_ascii_lowercase()) && number.whole.len() == 3 && !is_plural(&after) =>
-        {
-            Some(digits(&number.whole))
-        }
+        [number] if is_dialled(number, before) && !is_plural(&after) => Some(digits(&number.whole)),
+        // "401(k)"
+        [number] if number.whole.len() == 3 && is_lettered(chars, amount.end) => number.value().map(hundreds),
         [number] => bare_year(number, before, &after),
         [first, last] if first == last && first.whole.len() == 2 => Some(format!("{0}-{0}", first.words())),
         [first, last] if amount.between == " to " => {
@@ -255,6 +266,14 @@ fn plain(chars: &[char], amount: &Amount, before: &str) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns whether a number is one of a telephone, by the word `before` it or its length.
+fn is_dialled(number: &Number, before: &str) -> bool {
+    let len = number.whole.len();
+    let is_called = CALLED.contains(&&*before.to_ascii_lowercase()) && (len == 3 || len > 4);
+    let is_bare = !number.is_grouped && number.fraction.is_none();
+    is_bare && (is_called || (len == PHONE_LEN && !number.whole.ends_with("000")))
 }
 
 /// Reads `e-3` after a number.

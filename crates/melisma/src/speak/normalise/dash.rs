@@ -1,37 +1,22 @@
 //! Hyphens and dashes: of words, of ranges, of pauses, and the minus of a number.
 
-use super::amount::after_stop;
+use super::abbreviation::is_day;
 use super::date;
-use super::number::Number;
-use super::peek::{is_digit, letter, skip_space, word};
+use super::number::leads_to_equals;
+use super::peek::{after_dash, after_stop, is_digit, letter, skip_space, word};
 use super::reader::Reader;
 use super::unit;
 
-/// Numbers of a sum that are looked at.
-const MAX_TERMS: usize = 6;
 /// Words that end a range of years.
 const OPEN_ENDS: &[&str] = &["present", "now", "today", "date"];
-
-/// Returns whether numbers at `at`, with signs between them, lead to a sign of equality.
-pub(super) fn leads_to_equals(chars: &[char], mut at: usize) -> bool {
-    for _ in 0..MAX_TERMS {
-        let Some((_, end)) = Number::read(chars, at).filter(|_| is_digit(chars, at)) else { return false };
-        let place = skip_space(chars, end);
-        match letter(chars, place) {
-            '=' => return true,
-            '+' | '-' | '*' | '/' | 'x' => at = skip_space(chars, place + 1),
-            _ => return false,
-        }
-    }
-    false
-}
 
 impl Reader<'_> {
     /// Reads `n` hyphens.
     pub(super) fn hyphen(&mut self, n: usize) {
         let (behind, next) = (self.behind(), self.ahead(n));
         if n == 1
-            && let Some((words, end)) = self.between_numbers().or_else(|| self.hyphened_unit())
+            && let Some((words, end)) =
+                self.between_numbers().or_else(|| self.between_names()).or_else(|| self.hyphened_unit())
         {
             return self.take(words, end);
         }
@@ -65,7 +50,7 @@ impl Reader<'_> {
         let (behind, next) = (self.behind(), self.ahead(1));
         let is_spaced = behind == ' ' && next == ' ';
         let place = skip_space(self.chars, self.at + 1);
-        if is_spaced && leads_to_equals(self.chars, place) {
+        if (is_spaced || behind.is_ascii_digit()) && leads_to_equals(self.chars, place) {
             return Some(("minus", self.at + 1));
         }
         let is_after_number = self.counted.is_some_and(|end| end + usize::from(is_spaced) == self.at);
@@ -76,10 +61,21 @@ impl Reader<'_> {
         is_range.then_some(("to", self.at + 1))
     }
 
+    /// Returns the word for a hyphen here that stands between two days of the week or two months.
+    fn between_names(&self) -> Option<(&'static str, usize)> {
+        let next = after_dash(self.chars, self.at.saturating_sub(usize::from(self.behind() == ' ')))?;
+        let (first, last) = (self.phrase.near_word(), word(self.chars, next));
+        let is_range =
+            (is_day(&last) && is_day(first)) || (date::month(&last).is_some() && date::month(first).is_some());
+        is_range.then_some(("to", next))
+    }
+
     /// Returns whether a word at `at` ends a range: a month with a day, "noon", and "present" after a year.
     fn ends_range(&self, at: usize) -> bool {
         let name = word(self.chars, at);
-        let is_dated = || is_digit(self.chars, skip_space(self.chars, at + name.len()));
+        let end = at + name.len();
+        let is_dated =
+            || is_digit(self.chars, skip_space(self.chars, end + usize::from(letter(self.chars, end) == '.')));
         let year = self.counted.and_then(|end| self.chars.get(end.checked_sub(4)?..end));
         let is_after_year = || year.is_some_and(|year| year.iter().all(char::is_ascii_digit));
         (date::month(&name).is_some() && is_dated())

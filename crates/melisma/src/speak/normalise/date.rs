@@ -20,12 +20,15 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Returns the month with a name or its abbreviation, which has a capital.
+/// Returns the month with a name or its abbreviation, which has a capital or only capitals.
 pub(super) fn month(word: &str) -> Option<&'static str> {
-    let is_name = |name: &&&str| {
-        word == **name || (word.len() == 3 && name.starts_with(word)) || (word, **name) == ("Sept", "September")
-    };
-    if is_capital(word) { MONTHS.iter().find(is_name).copied() } else { None }
+    let is_shouted = is_shouted(word);
+    let is = |name: &str| word == name || (is_shouted && word.eq_ignore_ascii_case(name));
+    MONTHS.iter().find(|name| is(name) || is(&name[..3]) || (**name == "September" && is("Sept"))).copied()
+}
+
+fn is_shouted(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 fn month_at(number: u32) -> Option<&'static str> {
@@ -82,7 +85,7 @@ pub(super) fn numeric(chars: &[char], at: usize) -> Found {
 }
 
 /// Words before a date that may also stand before an amount.
-const BOUNDS: &[&str] = &["by", "until", "till", "before", "after", "since", "from", "through"];
+const BOUNDS: &[&str] = &["by", "until", "till", "before", "after", "since", "from", "through", "due"];
 
 /// Reads `3/4` where the word before it says that it is a date.
 pub(super) fn short(chars: &[char], at: usize, before: &str) -> Found {
@@ -95,8 +98,8 @@ pub(super) fn short(chars: &[char], at: usize, before: &str) -> Found {
     }
     let (month, day) = (value(chars, at, first), value(chars, at + first + 1, second));
     let before = before.to_ascii_lowercase();
-    // "on 3/4", but "by 3/4" is a fraction.
-    let is_fraction = month <= day && (day <= 12 || [16, 20, 25].contains(&day));
+    // "on 3/4", but "by 3/4" and "by 3/16" are fractions.
+    let is_fraction = month <= day && (day <= 12 || ([16, 20].contains(&day) && month % 2 == 1));
     let is_expected = before == "on" || (BOUNDS.contains(&&*before) && !is_fraction);
     is_expected.then(|| said(month_at(month)?, day, None).map(|words| (words, end)))?
 }
@@ -145,12 +148,13 @@ pub(super) fn after_month(chars: &[char], at: usize, month: &str) -> Found {
     Some((words, end))
 }
 
-/// Reads the abbreviation of a month without a day: `Feb.` and `Feb 2020`. "Jan", "Mar" and "Jun" may be names.
+/// Reads the abbreviation of a month without a day: `Feb.` and `Feb 2020`. "Jan", "Mar" and "Jun" may be names, and
+/// "APR" a rate.
 pub(super) fn bare(chars: &[char], at: usize, (name, month): (&str, &'static str)) -> Found {
     let has_stop = letter(chars, at) == '.';
     let end = at + usize::from(has_stop);
     let is_before_year = n_digits(chars, skip_space(chars, end)) == 4;
-    let is_name = ["Jan", "Mar", "Jun"].contains(&name);
+    let is_name = ["Jan", "Mar", "Jun"].contains(&name) || is_shouted(name);
     let is_month = name.len() < month.len() && is_boundary(chars, at) && (is_before_year || (has_stop && !is_name));
     // A full stop at the end of a sentence stays.
     let is_inner = is_before_year || next_word(chars, end).is_some_and(|next| !is_capital(&next));

@@ -14,7 +14,8 @@ const NO_NOUNS: &[&str] = &[
     "away", "ago", "spent", "paid", "lost", "won", "due", "only", "later", "earlier", "ahead", "apart", "between",
     "north", "south", "east", "west", "where", "while", "because", "near", "about", "around", "there", "here", "back",
     "also", "still", "now", "too", "without", "within", "through", "during", "since", "above", "below", "beyond", "do",
-    "did", "does", "be", "been", "goes", "went", "came", "just", "my", "your", "his", "her", "our", "their",
+    "did", "does", "be", "been", "goes", "went", "came", "covers", "buys", "pays", "gets", "helps", "makes", "comes",
+    "leaves", "lasts", "takes", "gives", "adds", "means", "saves", "just", "my", "your", "his", "her", "our", "their",
 ];
 
 /// Returns whether an amount between two words describes the second one.

@@ -1,9 +1,8 @@
 //! Fractions such as `3/4` and `1 1/2`.
 
 use super::Found;
-use super::amount::after_stop;
-use super::number::{n_digits, ordinal, small, year};
-use super::peek::{is_boundary, letter, skip_space, word};
+use super::number::{leads_to_equals, n_digits, ordinal, small, year};
+use super::peek::{after_stop, is_boundary, letter, skip_space, word};
 use super::unit::{self, Unit};
 
 /// What a part is measured in: `half a cup`.
@@ -54,7 +53,9 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
             return Some((words, end));
         }
         let article = if MEASURES.contains(&&*after) { article(&after) } else { "" };
+        let is_quotient = over >= under && leads_to_equals(chars, at + n_digits(chars, at) + 1);
         return Some(match (over, under, article) {
+            _ if is_quotient => (format!("{} divided by {}", small(over), small(under)), end),
             (1000..2100, ..) if under == over % 100 + 1 => (format!("{} to {}", year(over), small(under)), end),
             (1, 2, "") => ("one half".to_owned(), end),
             (1, 2, article) => (format!("half{article}"), end),
@@ -78,7 +79,7 @@ pub(super) fn read(chars: &[char], at: usize) -> Found {
         _ => words(over, under),
     };
     let words = format!("{whole} and {rest}");
-    Some(match unit(chars, end) {
+    Some(match measure(chars, end) {
         Some((unit, end)) => (format!("{words} {}", unit.many), end),
         None => (words, end),
     })
@@ -89,7 +90,7 @@ fn article(noun: &str) -> &'static str {
 }
 
 /// Reads the unit of a fraction, if it has letters.
-fn unit(chars: &[char], at: usize) -> Option<(&'static Unit, usize)> {
+fn measure(chars: &[char], at: usize) -> Option<(&'static Unit, usize)> {
     let (unit, end) = unit::read(chars, at).filter(|_| letter(chars, skip_space(chars, at)).is_ascii_alphabetic())?;
     Some((unit, after_stop(chars, end)))
 }
@@ -99,7 +100,7 @@ fn measured(chars: &[char], (over, under): (u32, u32), end: usize) -> Found {
     if letter(chars, end) == '"' && letter(chars, end + 1) == ' ' && letter(chars, end + 2).is_ascii_lowercase() {
         return Some((format!("{} inch", words(over, under)), end + 1));
     }
-    let (unit, end) = unit(chars, end)?;
+    let (unit, end) = measure(chars, end)?;
     let article = article(unit.one);
     Some(match (over, under) {
         (1, 2) => (format!("half{article} {}", unit.one), end),
@@ -111,7 +112,12 @@ fn measured(chars: &[char], (over, under): (u32, u32), end: usize) -> Found {
 fn part(chars: &[char], at: usize) -> Option<(u32, u32, usize)> {
     let over = n_digits(chars, at);
     let under = n_digits(chars, at + over + 1);
-    let end = at + over + 1 + under;
+    let mut end = at + over + 1 + under;
+    // "2/3rds"
+    let suffix = word(chars, end);
+    if ["rd", "rds", "th", "ths"].contains(&&*suffix) {
+        end += suffix.len();
+    }
     let is_part = (1..=4).contains(&over) && (1..=4).contains(&under) && letter(chars, at + over) == '/';
     let is_closed = is_boundary(chars, end) && letter(chars, end) != '/';
     let is_zero = letter(chars, at + over + 1) == '0';

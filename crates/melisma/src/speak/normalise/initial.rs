@@ -12,6 +12,8 @@ const MAX_DOTTED: usize = 24;
 const COMPASS: &[(&str, &str)] = &[("N", "North"), ("E", "East"), ("S", "South"), ("W", "West")];
 const DOTTED: &[(&str, &str)] =
     &[("eg", "for example"), ("ie", "that is"), ("aka", "also known as"), ("ps", "p s"), ("phd", "p h d")];
+/// Words after a time of day that name its zone.
+const ZONES: &[&str] = &["Eastern", "Central", "Mountain", "Pacific", "Atlantic", "Greenwich"];
 /// Words before a letter that is a name of its own, not an initial.
 const LETTERED: &[&str] = &[
     "plan",
@@ -35,13 +37,16 @@ const LETTERED: &[&str] = &[
 ];
 
 impl Reader<'_> {
-    /// Reads `U.S.A.`, `e.g.`, `p.m.` and `Ph.D.`.
+    /// Reads `U.S.A.`, `e.g.`, `p.m.`, `Ph.D.` and `B.Sc.`.
     pub(super) fn dotted(&mut self) -> bool {
         let mut letters = String::new();
         let mut end = self.at;
         while letters.len() < MAX_DOTTED {
-            let is_doctor = end == self.at && letter(self.chars, end) == 'P' && letter(self.chars, end + 1) == 'h';
-            let len = if is_doctor { 2 } else { 1 };
+            let len = match [letter(self.chars, end), letter(self.chars, end + 1)] {
+                ['P', 'h'] if end == self.at => 2,
+                ['S', 'c'] if end > self.at => 2,
+                _ => 1,
+            };
             if !letter(self.chars, end).is_ascii_alphabetic() || letter(self.chars, end + len) != '.' {
                 break;
             }
@@ -79,7 +84,8 @@ impl Reader<'_> {
             self.counted = Some(end);
         }
         let next = next_word(self.chars, end).unwrap_or_default();
-        let is_dated = is_half && (date::month(&next).is_some() || next.ends_with("day") || next == "I");
+        let is_dated = is_half
+            && (date::month(&next).is_some() || next.ends_with("day") || next == "I" || ZONES.contains(&&*next));
         let ends = match is_half {
             _ if lower == "ps" => true,
             true => abbreviation::ends_before_capital(self.chars, end),

@@ -1,5 +1,7 @@
 //! Numbers in words.
 
+use super::peek::{is_digit, letter, skip_space};
+
 const SMALL: [&str; 20] = [
     "zero",
     "one",
@@ -41,6 +43,8 @@ const SCALES: [&str; 12] = [
 pub(super) const MAX_DIGITS: usize = 36;
 /// Digits of a number without commas that are read one by one, because it is a name rather than an amount.
 const MAX_BARE: usize = 12;
+/// Numbers of a sum that are looked at.
+const MAX_TERMS: usize = 6;
 
 /// A number as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +108,20 @@ impl Number {
     pub(super) fn value(&self) -> Option<u32> {
         (self.fraction.is_none() && self.whole.len() <= 9).then(|| self.whole.parse().ok()).flatten()
     }
+}
+
+/// Returns whether numbers at `at`, with signs between them, lead to a sign of equality.
+pub(super) fn leads_to_equals(chars: &[char], mut at: usize) -> bool {
+    for _ in 0..MAX_TERMS {
+        let Some((_, end)) = Number::read(chars, at).filter(|_| is_digit(chars, at)) else { return false };
+        let place = skip_space(chars, end);
+        match letter(chars, place) {
+            '=' => return true,
+            '+' | '-' | '*' | '/' | 'x' => at = skip_space(chars, place + 1),
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Returns the end of `10 000` or `1 234 567`: groups of three digits after the first one, which ends at `end`.
@@ -210,6 +228,15 @@ pub(super) fn year(value: u32) -> String {
         (_, 1..=9) if century % 10 == 0 => small(value),
         (_, 1..=9) => format!("{} oh {}", small(century), small(rest)),
         _ => format!("{} {}", small(century), small(rest)),
+    }
+}
+
+/// Returns a number below 1000 as it is said in names: `seven twenty`, `four oh one`.
+pub(super) fn hundreds(value: u32) -> String {
+    match (value / 100, value % 100) {
+        (hundred @ 1..=9, rest @ 1..=9) => format!("{} oh {}", small(hundred), small(rest)),
+        (hundred @ 1..=9, rest @ 10..) => format!("{} {}", small(hundred), small(rest)),
+        _ => small(value),
     }
 }
 

@@ -49,12 +49,25 @@ pub(super) fn next_word(chars: &[char], at: usize) -> Option<String> {
 }
 
 /// Returns the word or sign after a space or the end of a line, and `None` where the text or a paragraph ends.
-pub(super) fn following(chars: &[char], at: usize) -> Option<String> {
+pub(super) fn adjacent(chars: &[char], at: usize) -> Option<String> {
     let spaces = chars.get(at..).unwrap_or_default().iter().take(3).take_while(|letter| letter.is_ascii_whitespace());
     let (n, n_lines) = spaces.fold((0, 0), |(n, n_lines), space| (n + 1, n_lines + usize::from(*space == '\n')));
     let sign = chars.get(at + n).filter(|_| n_lines < 2)?;
     let name = word(chars, at + n);
     Some(if name.is_empty() { sign.to_string() } else { name })
+}
+
+/// Returns whether a letter or digit in parentheses stands at `at`, without a space in front: `401(k)`.
+pub(super) fn is_lettered(chars: &[char], at: usize) -> bool {
+    let is_attached = at > 0 && (chars[at - 1].is_ascii_alphanumeric() || chars[at - 1] == ')');
+    is_attached && [letter(chars, at), letter(chars, at + 2)] == ['(', ')'] && !is_boundary(chars, at + 1)
+}
+
+/// Returns the place after the full stop of an abbreviation within a sentence.
+pub(super) fn after_stop(chars: &[char], at: usize) -> usize {
+    let is_stop = letter(chars, at) == '.' && letter(chars, at + 1) == ' ';
+    let next = next_word(chars, at + 1).filter(|_| is_stop);
+    at + usize::from(next.is_some_and(|next| next.starts_with(|letter: char| letter.is_ascii_lowercase())))
 }
 
 /// Returns the place after a dash at `at` that has a space on both sides, or on none.

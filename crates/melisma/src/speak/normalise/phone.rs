@@ -58,7 +58,8 @@ fn is_phone(groups: &[String], marks: &str, &Signs { has_plus, has_paren }: &Sig
     let n_all: usize = sizes.iter().sum();
     if has_plus || has_paren {
         let first = if has_plus { 1..=4 } else { 3..=5 };
-        return n_all >= 7 && (groups.len() > 1 || has_plus) && (groups.len() == 1 || first.contains(&sizes[0]));
+        let is_first = first.contains(&sizes[0]) || groups[0].starts_with('0');
+        return n_all >= 7 && (groups.len() > 1 || has_plus) && (groups.len() == 1 || is_first);
     }
     let is_dashed = marks.bytes().all(|mark| mark == b'-');
     let is_even = is_dashed || marks.bytes().all(|mark| mark == b' ') || marks.bytes().all(|mark| mark == b'.');

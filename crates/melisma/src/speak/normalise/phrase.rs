@@ -6,6 +6,8 @@ pub(super) struct Phrase {
     text: String,
     /// Where the last word begins, or its part after a hyphen.
     last: usize,
+    /// Where the word or part before it begins.
+    earlier: usize,
     /// Whether the next word may follow a hyphen: it stands between two letters.
     is_joined: bool,
     /// Whether the last words were a single one, which may be joined.
@@ -39,7 +41,7 @@ impl Phrase {
         if !self.text.is_empty() {
             self.text.push(before);
         }
-        self.last = self.text.len();
+        self.earlier = std::mem::replace(&mut self.last, self.text.len());
         self.text.push_str(word);
     }
 
@@ -87,11 +89,8 @@ impl Phrase {
 
     /// Returns the word before the last one; nothing if the last one begins a sentence.
     pub(super) fn earlier_word(&self) -> &str {
-        let before = self.text[..self.last].trim_end();
-        if before.ends_with(['.', '!', '?', ';', ':']) {
-            return "";
-        }
-        &before[before.rfind(' ').map_or(0, |at| at + 1)..]
+        let earlier = self.text[self.earlier..self.last].trim_end();
+        if earlier.ends_with(['.', '!', '?', ';', ':']) { "" } else { earlier }
     }
 
     /// Returns whether a mark follows the last word.

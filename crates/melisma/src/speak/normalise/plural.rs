@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::date::is_plural;
-use super::number::{Number, decade, small};
+use super::number::{Number, decade, hundreds};
 use super::peek::{is_boundary, is_capital, is_digit, letter, skip_space, starts_with, word};
 
 /// What is said before "of".
@@ -14,7 +14,7 @@ const AMOUNTS: &[(u32, &str)] = &[
     (100_000, "hundreds of thousands"),
     (1_000_000, "millions"),
 ];
-/// What has a decade.
+/// What has a decade: words behind one.
 const OF_DECADE: &[&str] = &[
     "music",
     "hits",
@@ -92,11 +92,7 @@ fn is_paired(chars: &[char], at: usize, end: usize) -> bool {
 
 /// Returns the words for several of a number: `seven forty-sevens`.
 pub(super) fn several(value: u32) -> String {
-    let words = match (value / 100, value % 100) {
-        (1..=9, rest @ 1..=9) => format!("{} oh {}", small(value / 100), small(rest)),
-        (1..=9, rest @ 10..) => format!("{} {}", small(value / 100), small(rest)),
-        _ => small(value),
-    };
+    let words = hundreds(value);
     match words.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
         None if words.ends_with('x') => words + "es",

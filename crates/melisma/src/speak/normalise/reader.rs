@@ -170,13 +170,14 @@ impl<'a> Reader<'a> {
             return self.number_in_word();
         }
         let state = &*self.written;
-        let rules: [&dyn Fn() -> Found; 12] = [
+        let rules: [&dyn Fn() -> Found; 13] = [
             &|| phone::zip(chars, at, state),
             &|| phone::read(chars, at),
             &|| phone::toll_free(chars, at),
             &|| date::numeric(chars, at),
             &|| phone::version(chars, at),
             &|| clock::read(chars, at),
+            &|| clock::span(chars, at),
             &|| date::short(chars, at, &before),
             &|| fraction::read(chars, at),
             &|| date::before_month(chars, at, &before),
@@ -230,9 +231,11 @@ fn ordinal(chars: &[char], at: usize) -> Found {
     fits.then(|| (number::ordinal(&number.whole), end + 2))
 }
 
-/// Words before two digits of a decade.
-const OF_DECADE: &[&str] =
-    &["the", "early", "late", "mid", "his", "her", "their", "my", "your", "our", "in", "roaring"];
+/// Words before two digits of a decade, or of temperatures and ages.
+const BEFORE_DECADE: &[&str] = &[
+    "the", "early", "late", "mid", "his", "her", "their", "my", "your", "our", "in", "roaring", "low", "lower", "high",
+    "upper",
+];
 
 /// Reads `1990s`, and `80s` where the word in front or an apostrophe says that it is one.
 fn decade(chars: &[char], at: usize, before: &str) -> Found {
@@ -243,7 +246,7 @@ fn decade(chars: &[char], at: usize, before: &str) -> Found {
         return None;
     }
     let value: u32 = chars[at..at + len].iter().take(6).collect::<String>().parse().ok()?;
-    let is_short = OF_DECADE.contains(&&*before.to_ascii_lowercase()) || (at > 0 && chars[at - 1] == '\'');
+    let is_short = BEFORE_DECADE.contains(&&*before.to_ascii_lowercase()) || (at > 0 && chars[at - 1] == '\'');
     let fits = match len {
         4 => (1001..2100).contains(&value),
         2 => value >= 20 && is_short,

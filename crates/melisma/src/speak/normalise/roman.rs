@@ -79,6 +79,8 @@ const DEEDS: &[&str] = &["died", "of", "ruled", "reigned", "is", "granted", "inv
 /// Words after either: the number is one if the king begins the sentence, or has a title.
 const EITHER: &[&str] = &["was", "became", "had", "and", "were"];
 const TITLES: &[&str] = &["King", "Queen", "Pope", "Emperor", "Tsar", "Kaiser", "Saint", "of", "under", "by"];
+/// Words that make "Mark" a number rather than a name.
+const ARTICLES: &[&str] = &["a", "an", "the", "A", "The"];
 /// Words that follow the number of a part, and no pronoun.
 const NO_VERBS: &[&str] = &[
     "of", "to", "is", "in", "at", "on", "for", "by", "with", "from", "through", "or", "has", "are", "diabetes",
@@ -87,24 +89,24 @@ const NO_VERBS: &[&str] = &[
 
 /// Returns the value of a numeral in capitals.
 fn value(numeral: &str) -> Option<u32> {
-    const SIGNS: [(&str, u32); 13] = [
-        ("M", 1000),
-        ("CM", 900),
-        ("D", 500),
-        ("CD", 400),
-        ("C", 100),
-        ("XC", 90),
-        ("L", 50),
-        ("XL", 40),
-        ("X", 10),
-        ("IX", 9),
-        ("V", 5),
-        ("IV", 4),
-        ("I", 1),
+    // A sign, its value, and how often it may stand.
+    const SIGNS: [(&str, u32, usize); 13] = [
+        ("M", 1000, 3),
+        ("CM", 900, 1),
+        ("D", 500, 1),
+        ("CD", 400, 1),
+        ("C", 100, 3),
+        ("XC", 90, 1),
+        ("L", 50, 1),
+        ("XL", 40, 1),
+        ("X", 10, 3),
+        ("IX", 9, 1),
+        ("V", 5, 1),
+        ("IV", 4, 1),
+        ("I", 1, 3),
     ];
     let (mut rest, mut value) = (numeral, 0);
-    for (sign, n) in SIGNS {
-        let most = if n.to_string().starts_with('1') { 3 } else { 1 };
+    for (sign, n, most) in SIGNS {
         for _ in 0..most {
             if let Some(later) = rest.strip_prefix(sign) {
                 (rest, value) = (later, value + n);
@@ -123,9 +125,11 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn is_pronoun_after_noun(&self) -> bool {
+    /// Returns whether "I" is a pronoun: behind a noun or the name Mark, and before a verb.
+    fn is_pronoun(&self) -> bool {
         let is_verb = |after: &str| after.starts_with(|c: char| c.is_ascii_lowercase()) && !NO_VERBS.contains(&after);
-        !is_capital(self.before) && self.after.is_some_and(is_verb)
+        let is_person = self.before == "Mark" && !ARTICLES.contains(&self.earlier);
+        (is_person || !is_capital(self.before)) && self.after.is_some_and(is_verb)
     }
 
     fn is_first_of_name(&self) -> bool {
@@ -150,7 +154,7 @@ pub(super) fn read(numeral: &str, context: &Context) -> Option<String> {
     if NUMBERED.contains(&&*before.to_ascii_lowercase()) {
         // "War I" and "Part I", but "Type A", "class C" and "the part I like".
         let is_letter = ["C", "D", "M", "L"].contains(&numeral);
-        let is_pronoun = numeral == "I" && context.is_pronoun_after_noun();
+        let is_pronoun = numeral == "I" && context.is_pronoun();
         return (!is_letter && !is_pronoun).then(|| small(value));
     }
     if MONARCHS.contains(&before) && value < 40 {

@@ -1,7 +1,8 @@
 //! Marks and signs.
 
 use super::currency::{self, Count};
-use super::peek::{is_boundary, is_digit, letter, next_word, skip_space, starts_with, word};
+use super::number::leads_to_equals;
+use super::peek::{is_boundary, is_digit, is_lettered, letter, next_word, skip_space, starts_with, word};
 use super::reader::Reader;
 use super::unit;
 
@@ -192,9 +193,8 @@ impl Reader<'_> {
     /// Reads comparisons and leaves tags out.
     fn angle(&mut self, n: usize) {
         let here = self.here();
-        let is_tag = here == '<'
-            && n == 1
-            && (self.ahead(1).is_ascii_alphabetic() || ["/", "!"].contains(&&*self.ahead(1).to_string()));
+        let is_tag =
+            here == '<' && n == 1 && (self.ahead(1).is_ascii_alphabetic() || ['/', '!'].contains(&self.ahead(1)));
         if is_tag {
             let rest = self.chars[self.at + 1..].iter().take(MAX_TAG);
             let len = rest.take_while(|letter| !['<', '>', '\n'].contains(letter)).count();
@@ -210,6 +210,9 @@ impl Reader<'_> {
                 self.at += len + 2;
                 return;
             }
+        }
+        if self.written == "I" && starts_with(self.chars, self.at, "<3") && is_boundary(self.chars, self.at + 2) {
+            return self.take("love", self.at + 2);
         }
         let is_equal = self.ahead(1) == '=';
         let start = self.at;
@@ -248,8 +251,11 @@ impl Reader<'_> {
                 }
             }
         }
+        let open = if here == '(' { self.at } else { self.at.saturating_sub(2) };
         self.at += n;
-        self.phrase.mark(',');
+        if n > 1 || !is_lettered(self.chars, open) {
+            self.phrase.mark(',');
+        }
     }
 
     fn slash(&mut self, n: usize) {
@@ -263,7 +269,9 @@ impl Reader<'_> {
         if let Some((name, end)) = unit::per(self.chars, self.at).filter(|_| n == 1 && RATED.contains(&&*before)) {
             return self.take(&format!("per {name}"), end);
         }
+        let is_spaced = self.counted == Some(self.at.saturating_sub(n + 1)) && self.here() == ' ';
         match (n, is_between) {
+            (1, false) if is_spaced && leads_to_equals(self.chars, self.at + 1) => self.phrase.say("divided by"),
             (1, true) if is_either => self.phrase.say("or"),
             (1, true) if is_pair || is_letters => {}
             (1, true) => self.phrase.say("slash"),

@@ -1,6 +1,7 @@
 //! Units of measurement.
 
-use super::peek::{is_boundary, letter, starts_with};
+use super::number::leads_to_equals;
+use super::peek::{is_boundary, letter, skip_space, starts_with};
 
 /// A unit as it is written, and the words for one and for several.
 pub(super) struct Unit {
@@ -17,6 +18,8 @@ enum Spacing {
     Free,
     /// Without a space, because its letters are also a word.
     Attached,
+    /// The same, or with a full stop.
+    Stopped,
 }
 
 const fn any(sign: &'static str, one: &'static str, many: &'static str) -> Unit {
@@ -92,7 +95,16 @@ const UNITS: &[Unit] = &[
     any("sq ft", "square foot", "square feet"),
     any("sq m", "square meter", "square meters"),
     any("sq km", "square kilometer", "square kilometers"),
-    near("in", "inch", "inches"),
+    any("sq. ft", "square foot", "square feet"),
+    any("sq. m", "square meter", "square meters"),
+    any("sq. km", "square kilometer", "square kilometers"),
+    Unit { sign: "in", one: "inch", many: "inches", spacing: Spacing::Stopped },
+    any("fl oz", "fluid ounce", "fluid ounces"),
+    any("fl. oz", "fluid ounce", "fluid ounces"),
+    any("gal", "gallon", "gallons"),
+    any("qt", "quart", "quarts"),
+    any("yrs", "year", "years"),
+    any("yr", "year", "years"),
     any("yd", "yard", "yards"),
     any("lbs", "pound", "pounds"),
     any("lb", "pound", "pounds"),
@@ -188,13 +200,28 @@ pub(super) fn read(chars: &[char], at: usize) -> Option<(&'static Unit, usize)> 
         let end = place + unit.sign.chars().count();
         let is_sign = !unit.sign.ends_with(|letter: char| letter.is_ascii_alphanumeric());
         let is_alone = is_boundary(chars, end) || (is_sign && !letter(chars, end).is_ascii_digit());
-        let is_here = unit.spacing == Spacing::Free || space == 0;
-        // "5 m's", "5 s-shaped".
-        let is_more = ['\'', '&', '@'].contains(&letter(chars, end));
+        let is_here = match unit.spacing {
+            Spacing::Free => true,
+            Spacing::Attached => space == 0,
+            Spacing::Stopped => space == 0 || letter(chars, end) == '.',
+        };
+        // "5 m's", "5 s-shaped", "2x + 3".
+        let is_more = ['\'', '&', '@'].contains(&letter(chars, end)) || (unit.sign == "x" && is_factor(chars, end));
         is_here && is_alone && !is_more && starts_with(chars, place, unit.sign)
     };
     let unit = UNITS.iter().find(fits)?;
     Some((unit, place + unit.sign.chars().count()))
+}
+
+/// Returns whether an `x` that ends at `at` is a variable: an operator or a sign of equality follows.
+fn is_factor(chars: &[char], at: usize) -> bool {
+    let place = skip_space(chars, at);
+    match letter(chars, place) {
+        '=' | '^' => true,
+        '+' => (place > at) == (letter(chars, place + 1) == ' '),
+        '-' => leads_to_equals(chars, skip_space(chars, place + 1)),
+        _ => false,
+    }
 }
 
 /// Returns what "per" stands before at `at`, after a slash.

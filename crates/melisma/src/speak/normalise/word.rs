@@ -1,7 +1,7 @@
 //! Words: plain ones, abbreviations, acronyms, numerals and mixtures.
 
 use super::acronym::{self, Neighbour, spell};
-use super::peek::{MAX_WORD, after_dash, following, is_boundary, is_digit, letter, skip_space, word};
+use super::peek::{MAX_WORD, adjacent, after_dash, is_boundary, is_digit, letter, skip_space, word};
 use super::reader::Reader;
 use super::{abbreviation, address, date, number, roman};
 
@@ -93,7 +93,12 @@ impl Reader<'_> {
             self.counted = Some(end);
             return;
         }
-        if ["v", "V"].contains(&&*run) && is_digit(self.chars, end) && !is_inner {
+        // "v2" and "V2.1", but "V8" is an engine.
+        let is_pointed = |at: usize| letter(self.chars, at) == '.' && is_digit(self.chars, at + 1);
+        if !is_inner
+            && is_digit(self.chars, end)
+            && (run == "v" || (run == "V" && is_pointed(end + number::n_digits(self.chars, end))))
+        {
             self.take("version", end);
             // What follows is a number of its own, not a part of a word.
             return self.version();
@@ -103,7 +108,6 @@ impl Reader<'_> {
         }
         let (stem, tail) = run.strip_suffix("'s").map_or((&*run, ""), |stem| (stem, "'s"));
         if let Some((_, words)) = SPECIAL.iter().find(|(name, _)| *name == stem)
-            && !is_digit(self.chars, end)
             && letter(self.chars, end) != '+'
         {
             self.take(&format!("{words}{tail}"), end);
@@ -140,7 +144,7 @@ impl Reader<'_> {
         if stem.is_empty() || !stem.bytes().all(|byte| byte.is_ascii_uppercase()) {
             return None;
         }
-        let after = if tail.is_empty() { following(self.chars, end) } else { None };
+        let after = if tail.is_empty() { adjacent(self.chars, end) } else { None };
         let earlier = self.phrase.earlier_word();
         let words = roman::read(stem, &roman::Context { before: near, earlier, after: after.as_deref() })?;
         Some(words + tail)
@@ -186,7 +190,7 @@ impl Reader<'_> {
         self.take(&words, end);
     }
 
-    /// Reads `w/o` and `n/a`.
+    /// Reads `w/o`, `n/a` and `b/c`.
     fn slashed(&mut self, run: &str, end: usize) -> bool {
         if run.len() != 1 || letter(self.chars, end) != '/' {
             return false;
@@ -194,10 +198,12 @@ impl Reader<'_> {
         let second = word(self.chars, end + 1);
         let end = end + 1 + second.len();
         let words = match (&*run.to_ascii_lowercase(), &*second.to_ascii_lowercase()) {
-            ("w", "o") => "without",
+            ("w", "o" | "out") => "without",
+            ("w", "in") => "within",
             ("w", "") if letter(self.chars, end) == ' ' => "with",
             ("n", "a") => "not applicable",
             ("c", "o") => "care of",
+            ("b", "c") if run == "b" && self.behind() != '/' => "because",
             _ => return false,
         };
         self.take(words, end);
@@ -251,6 +257,8 @@ fn parts(run: &str) -> Vec<&str> {
         let end = match rest.bytes().next() {
             None => at + n,
             Some(_) if is_plural => run.len(),
+            // "IPv6", "PCIe".
+            Some(_) if rest.len() == 1 => at + n,
             Some(b'\'') => at + n,
             Some(_) => at + n - 1,
         };
