@@ -140,7 +140,7 @@ const STEPS: &[Step] = &[
     extended("voice", "the built-in voice beside its teacher: words, DNSMOS, and 1,000 lengths", voice::check),
     extended(
         "guide-long",
-        "the blocks of the guide that need packages of Python and minutes, and its notebook",
+        "the blocks of the guide that need packages, models or devices, and its notebook",
         guide::check_long,
     ),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),

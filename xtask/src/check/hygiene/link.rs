@@ -65,9 +65,9 @@ fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
         }
     };
     let Some(page) = files.iter().find(|file| Path::new(&file.path) == path) else {
-        // A folder of tracked files, or a link.
+        // A folder of tracked files, a link, or a file that is no text.
         let folder = files.iter().any(|file| Path::new(&file.path).starts_with(&path));
-        return heading.is_empty() && (folder || tree::root().join(&path).is_symlink());
+        return heading.is_empty() && (folder || tree::root().join(&path).exists());
     };
     heading.is_empty() || headings(page).any(|found| found == heading)
 }
