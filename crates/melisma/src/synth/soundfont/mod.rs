@@ -1,14 +1,15 @@
-//! General MIDI with a SoundFont: the voices of an `.sf2` file through our own effects.
+//! General MIDI with a SoundFont: the voices of an `.sf2` file, on our own bus.
 //!
 //! A [`Sequence`] has what a [`Score`](super::Score) loses: programs, banks and every controller. A
-//! [`Performance`](super::Performance) plays it with a [`SoundFont`] instead of Melisma's instruments; delay, reverb,
-//! gain, limiter and loudness are the same.
+//! [`Performance`](super::Performance) plays it with a [`SoundFont`] instead of Melisma's instruments; gain, limiter and
+//! loudness are the same. A piece that moves our delay and reverb has them; any other has the reverb and the chorus that
+//! its channels ask for, played by the synthesizer.
 //!
 //! # Why `rustysynth`?
 //!
 //! It is pure Rust under the MIT licence without dependencies, plays the envelopes, filters, oscillators and loops of
-//! SoundFont 2, and renders in blocks of 64 samples whose bits do not depend on how many are asked for. Its
-//! own reverb and chorus stay off. It trusts sizes and tables of a file, so `check` reads them first: what is left
+//! SoundFont 2, with a reverb and a chorus for all channels, and renders in blocks of 64 samples whose bits do not depend
+//! on how many are asked for. It trusts sizes and tables of a file, so `check` reads them first: what is left
 //! allocates no more than the file is long, a few times. A panic on what `check` does not see becomes an error.
 
 mod check;

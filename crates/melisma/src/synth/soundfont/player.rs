@@ -22,6 +22,15 @@ const LONGEST_TAIL_SECONDS: u64 = 120;
 const PEDAL: u8 = 64;
 const ALL_NOTES_OFF: u8 = 123;
 
+/// Who plays the reverb and the chorus of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sends {
+    /// The synthesizer, as the controllers 91 and 93 of each channel ask.
+    Channels,
+    /// Our bus, which the piece itself moves.
+    Bus,
+}
+
 /// Plays messages at their samples; the bits do not depend on the blocks that are asked for.
 pub(in crate::synth) struct Player {
     synthesizer: Synthesizer,
@@ -29,6 +38,7 @@ pub(in crate::synth) struct Player {
     messages: Arc<[(u64, ChannelMessage)]>,
     /// The note of each strike.
     strikes: Arc<[u32]>,
+    sends: Sends,
     /// The only part whose strikes are heard.
     only: Option<(Parts, usize)>,
     n_struck: usize,
@@ -57,19 +67,21 @@ impl Player {
                 messages.push((end, ChannelMessage::Controller { channel, number, value }));
             }
         }
-        Self::with(messages.into(), sequence.strikes(), (font, sample_rate))
+        let sends = if sequence.score().controls.is_empty() { Sends::Channels } else { Sends::Bus };
+        Self::with(messages.into(), sequence.strikes(), sends, (font, sample_rate))
     }
 
     /// Creates a player of one part alone, from the beginning on. It gets all other messages as well.
     pub(in crate::synth) fn part(&self, parts: &Parts, part: usize) -> Result<Self> {
         let (messages, strikes) = (Arc::clone(&self.messages), Arc::clone(&self.strikes));
-        let player = Self::with(messages, strikes, (&self.font, self.sample_rate))?;
+        let player = Self::with(messages, strikes, self.sends, (&self.font, self.sample_rate))?;
         Ok(Self { only: Some((parts.clone(), part)), ..player })
     }
 
     fn with(
         messages: Arc<[(u64, ChannelMessage)]>,
         strikes: Arc<[u32]>,
+        sends: Sends,
         (font, sample_rate): (&SoundFont, u32),
     ) -> Result<Self> {
         if !RATES.contains(&sample_rate) {
@@ -79,7 +91,7 @@ impl Player {
         let mut settings = SynthesizerSettings::new(sample_rate as i32);
         settings.block_size = RASTER;
         settings.maximum_polyphony = MAX_VOICES;
-        settings.enable_reverb_and_chorus = false;
+        settings.enable_reverb_and_chorus = sends == Sends::Channels;
         let synthesizer = guarded(|| {
             let made = Synthesizer::new(&font.font, &settings);
             made.map_err(|error| Error::invalid(format!("SoundFont: {error}")))
@@ -89,6 +101,7 @@ impl Player {
             font: font.clone(),
             messages,
             strikes,
+            sends,
             only: None,
             n_struck: 0,
             next: 0,

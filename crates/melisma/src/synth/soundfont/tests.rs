@@ -1,5 +1,7 @@
 use super::*;
-use crate::synth::{BusConfig, Buses, Length, Performance, Recording, Setup};
+use crate::synth::{
+    BusConfig, Buses, Control, Instrument, Length, Note, Parameter, Performance, Recording, Score, Setup,
+};
 use crate::{Budget, ErrorKind};
 
 const RATE: u32 = 16_000;
@@ -43,6 +45,36 @@ fn a_midi_file_sounds_until_it_is_silent() {
     assert!((hz - 500.0 * 2f64.powf(9.0 / 12.0)).abs() < 12.0, "{hz}");
     let setup = Setup::new(BusConfig::new(RATE)).with_length(Length::Samples(5_000));
     assert_eq!(render(setup, &font())[0].len(), 5_000);
+}
+
+/// Returns the energy of a sequence's player from 0.5 s on.
+fn tail(sequence: &Sequence) -> f32 {
+    let mut player = Player::new(sequence, &font(), RATE).unwrap();
+    let (mut left, mut right) = (vec![0.0; 24_000], vec![0.0; 24_000]);
+    player.render(&mut left, &mut right).unwrap();
+    left[8_000..].iter().map(|sample| sample * sample).sum()
+}
+
+#[test]
+fn channels_have_the_reverb_that_they_ask_for() {
+    let with_send = |send: u8| {
+        let track = [0, 0xb0, 91, send, 0, 0x90, 69, 100, 48, 0x80, 69, 0, 0, 0xff, 0x2f, 0];
+        let file = [b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk", &(track.len() as u32).to_be_bytes()[..], &track].concat();
+        tail(&Sequence::from_midi(&file).unwrap())
+    };
+    assert!(with_send(127) > 4.0 * with_send(0), "{} {}", with_send(127), with_send(0));
+}
+
+#[test]
+fn a_piece_that_moves_our_reverb_has_no_other() {
+    let control = Control { at: 0.0, parameter: Parameter::Reverb, value: 0.0 };
+    let score = |controls: Vec<Control>| Score {
+        notes: vec![Note::new(Instrument::Pluck, 0.0, 0.25, 69)],
+        controls,
+        ..Score::default()
+    };
+    let [ours, channels] = [vec![control], Vec::new()].map(|all| tail(&Sequence::from_score(&score(all)).unwrap()));
+    assert!(channels > 1.5 * ours, "{channels} {ours}");
 }
 
 #[test]
