@@ -39,6 +39,8 @@ pub struct Change {
     /// The improvement: 0.25 means a quarter more speed, a time divided by 1.25, or 25 points of a
     /// share.
     pub gain: f64,
+    /// The larger spread of the two medians.
+    pub spread: f64,
     /// The old and the new winner, if they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub winners: Option<[String; 2]>,
@@ -59,7 +61,8 @@ impl Change {
             _ => None,
         };
         let (name, unit) = (before.name.clone(), before.unit.clone());
-        Ok(Self { name, unit, old: before.median, new: after.median, gain, winners })
+        let spread = before.spread.max(after.spread);
+        Ok(Self { name, unit, old: before.median, new: after.median, gain, spread, winners })
     }
 
     fn is_lost(&self) -> bool {
@@ -76,6 +79,8 @@ pub struct Comparison {
     pub missing: Vec<String>,
     /// Rows only in the new record.
     pub added: Vec<String>,
+    /// The old and the new machine with its device, if they differ.
+    pub machines: Option<[String; 2]>,
 }
 
 /// Compares medians of rows with equal names.
@@ -102,16 +107,24 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
     }
     let is_old = |name: &str| old.rows.iter().any(|row| row.name == name);
     let added = new.rows.iter().filter(|row| !is_old(&row.name)).map(|row| row.name.clone()).collect();
-    Ok(Comparison { changes, missing, added })
+    let machines = [old, new].map(|record| format!("{}, {}", record.machine, record.device));
+    let machines = Some(machines).filter(|[old, new]| old != new);
+    Ok(Comparison { changes, missing, added, machines })
 }
 
 impl Comparison {
     /// Returns one line per row of both records.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
-        let columns = [("name", Align::Left), right("old"), right("new"), ("unit", Align::Left), right("change")];
-        let mut table = Table::new(columns);
-        for Change { name, unit, old, new, gain, winners } in &self.changes {
+        let mut table = Table::new([
+            ("name", Align::Left),
+            right("old"),
+            right("new"),
+            ("unit", Align::Left),
+            right("change"),
+            right("spread"),
+        ]);
+        for Change { name, unit, old, new, gain, spread, winners } in &self.changes {
             let sign = if *gain >= 0.0 { "+" } else { "" };
             let change = match better(unit) {
                 Ok(Better::Neither) => "-".to_owned(),
@@ -122,14 +135,18 @@ impl Comparison {
                 None => name.clone(),
                 Some([old, new]) => format!("{name} ({old}, now {new})"),
             };
-            table.push([name, figure(*old), figure(*new), unit.clone(), change]);
+            table.push([name, figure(*old), figure(*new), unit.clone(), change, percent(*spread)]);
         }
         table
     }
 
-    /// Returns the table and what its signs mean.
+    /// Returns the table, what its signs mean, and whether the records are of different machines.
     pub fn text(&self) -> String {
-        format!("{}{SIGN}\n", self.table().text())
+        let note = match &self.machines {
+            None => String::new(),
+            Some([old, new]) => format!("the records are of different machines: {old}; now {new}\n"),
+        };
+        format!("{}{SIGN}\n{note}", self.table().text())
     }
 
     /// Checks that no row got worse.
@@ -186,6 +203,18 @@ mod tests {
         assert!(text.ends_with("half as large\n") && text.contains("\nchange: positive is better"), "{text}");
         let twice = compare(&old, &record(&[("rate", "GB/s", 20.0), ("time", "ms", 5.0)])).unwrap();
         assert!(twice.changes.iter().all(|change| (change.gain - 1.0).abs() < 1e-12), "as the line says");
+    }
+
+    #[test]
+    fn different_machines_and_the_spread_are_shown() {
+        let old = record(&[("a", "s", 1.0)]);
+        let mut new = old.clone();
+        new.rows[0].spread = 0.25;
+        let same = compare(&old, &new).unwrap();
+        assert!(same.machines.is_none() && same.text().contains(" 25.0 %"), "{}", same.text());
+        new.device = "cuda:0".to_owned();
+        let text = compare(&old, &new).unwrap().text();
+        assert!(text.ends_with("the records are of different machines: test, cpu; now test, cuda:0\n"), "{text}");
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
     let comparison = bench::compare(&Record::open(old)?, &Record::open(new)?)?;
     let json = json!({
         "rows": comparison.changes, "missing": comparison.missing, "added": comparison.added,
+        "machines": comparison.machines,
         "passed": comparison.check().is_ok(), "sign": bench::SIGN,
     });
     session.print(session.config.device.value, || comparison.text(), json)?;

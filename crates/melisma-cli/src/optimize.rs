@@ -56,7 +56,8 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
             Error::invalid(format!("--input: `{}` is given twice", given.name)).with_hint("leave one of them out")
         );
     }
-    Ok(Request::new(args.model.clone(), requirements).with_inputs(inputs).with_calibrate(args.calibrate.clone()))
+    let request = Request::new(args.model.clone(), requirements).with_inputs(inputs);
+    Ok(request.with_calibrate(args.calibrate.clone()).with_remeasure(args.remeasure))
 }
 
 /// Returns the device that an engine runs on.

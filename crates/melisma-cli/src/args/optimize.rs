@@ -19,6 +19,9 @@ pub struct OptimizeArgs {
     /// A folder with NAME.npy for each input, or with folders of them, to measure accuracy with
     #[arg(long, value_name = "DIR")]
     pub calibrate: Option<PathBuf>,
+    /// Measure again and replace the cached engine
+    #[arg(long)]
+    pub remeasure: bool,
 }
 
 /// What an engine must satisfy; the same for `optimize` and `run`.

@@ -63,7 +63,7 @@ fn the_second_time_is_a_hit() {
         "{last}"
     );
     assert!(
-        last.contains("x the embedded engine's default (rten, fp32, ") && last.contains(" on this machine (p50 "),
+        last.contains("the embedded engine's default (rten, fp32, ") && last.contains(" on this machine (p50 "),
         "{last}"
     );
     for table in std::iter::once(&first["operators"]).chain(first["other_operators"].as_array().unwrap()) {

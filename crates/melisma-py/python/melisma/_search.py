@@ -18,7 +18,7 @@ class Report(_report.Report):
         engine: The best engine.
         engine_version: Its version.
         precision: Its precision.
-        threads: Its threads.
+        threads: Its threads; 0 if it chooses them.
         chunk: The length of its chunks, or None if inputs are not cut.
         latency_seconds: Percentiles of the time of a run: `p50`, `p90`, `p99`, `min`, and the number of `runs`.
         first_result_seconds: From opening the model to its first result.

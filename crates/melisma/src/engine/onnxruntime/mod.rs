@@ -15,6 +15,7 @@ mod tests;
 use std::path::Path;
 
 use half::{bf16, f16};
+use ort::error::ErrorCode;
 use ort::session::builder::SessionBuilder;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
@@ -81,7 +82,7 @@ impl Engine for Onnxruntime {
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
         let named = self.ports.inputs.iter().zip(inputs).zip(&flags);
         let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), input_value(value, flags)?)));
-        let results = self.session.run(named.collect::<Result<Vec<_>>>()?).map_err(|error| failed(&error))?;
+        let results = self.session.run(named.collect::<Result<Vec<_>>>()?).map_err(|error| failed_run(&error))?;
         let output = |port: &Port| {
             let value = results.get(&port.name);
             let value = value.ok_or_else(|| Error::device(format!("onnxruntime: no output `{}`", port.name)))?;
@@ -181,6 +182,14 @@ fn output_value(value: &DynValue) -> Result<Value> {
     ];
     let found = tries.into_iter().find_map(|extract| extract(value));
     found.unwrap_or_else(|| Err(Error::unsupported(format!("onnxruntime gives {:?}", value.dtype()))))
+}
+
+/// Returns the error of a run. An index out of range is an invalid argument of the node that looks it up.
+fn failed_run(error: &ort::Error) -> Error {
+    match error.code() {
+        ErrorCode::InvalidArgument => Error::invalid(format!("onnxruntime: {}", first_line(&error.to_string()))),
+        _ => failed(error),
+    }
 }
 
 fn failed(error: &ort::Error) -> Error {

@@ -5,6 +5,16 @@ use super::*;
 use crate::config::precision::Format;
 
 #[test]
+fn an_invalid_argument_is_invalid_input() {
+    if let Err(error) = runtime() {
+        return crate::golden::skip(error);
+    }
+    let of = |code| failed_run(&ort::Error::new_with_code(code, "indices element out of data bounds")).kind();
+    assert_eq!(of(ErrorCode::InvalidArgument), ErrorKind::InvalidArgument);
+    assert_eq!(of(ErrorCode::RuntimeException), ErrorKind::Device);
+}
+
+#[test]
 fn tensorrt_is_told_workspace_precision_shapes_and_a_folder_of_its_own() {
     let tensorrt = |key: &str| TensorRt {
         cuda: Cuda { ordinal: 1, memory_limit: Some(3 << 30), ..Cuda::default() },

@@ -127,6 +127,12 @@ impl Cache {
         }
     }
 
+    /// Removes the entry for `key`. Returns whether there was one that could be removed.
+    #[doc(hidden)]
+    pub fn forget(&self, key: &Key) -> bool {
+        self.folder().is_some_and(|folder| self.remove(&folder.join(key.as_str())))
+    }
+
     /// Removes leftovers of dead builders, then the entries used or quarantined least recently,
     /// until the rest fits. `keep` is never removed.
     pub(super) fn make_room(&self, keep: &Key) {

@@ -12,6 +12,8 @@ pub enum Miss {
     Changed(Vec<String>),
     /// An entry exists but cannot be used; the text says what happened to it.
     Rejected(String),
+    /// The entry was removed because a new search was asked for.
+    Asked,
     /// The cache itself cannot be used.
     Unusable(String),
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Miss {
         match self {
             Self::Unknown => f.write_str("no engine is cached for this model"),
             Self::Changed(changes) => write!(f, "changed since the last time: {}", changes.join("; ")),
+            Self::Asked => f.write_str("measured again, as asked"),
             Self::Rejected(reason) | Self::Unusable(reason) => f.write_str(reason),
         }
     }

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::measure::{Outcome, milliseconds};
-use super::{Baseline, Objective, Report};
+use super::{Baseline, Candidate, Chunk, Objective, Report};
+use crate::config::Threads;
+use crate::config::precision::Format;
+use crate::engine::EngineName;
 use crate::text::size;
 
 /// The winner's figure beside that of the default.
@@ -12,7 +15,7 @@ use crate::text::size;
 pub struct Comparison {
     /// The default's figure divided by the winner's: above 1 the winner is better.
     pub ratio: f64,
-    /// Whether the two differ by more than the spread of either.
+    /// Whether the two differ by more than the spread of either; never if the winner is the default.
     pub is_beyond_spread: bool,
 }
 
@@ -22,12 +25,12 @@ impl Report {
     pub fn comparison(&self) -> Option<Comparison> {
         let [ours, theirs] = self.outcomes()?;
         let ratio = self.objective.figure(&theirs) / self.objective.figure(&ours);
-        let is_beyond_spread = self.objective.differ([&ours, &theirs]);
+        let is_beyond_spread = !self.is_default() && self.objective.differ([&ours, &theirs]);
         ratio.is_finite().then_some(Comparison { ratio, is_beyond_spread })
     }
 
     /// Returns the answer in one line: how much better the winner is than the default on this
-    /// machine.
+    /// machine, or that the default is as good.
     pub fn answer(&self) -> String {
         let name = self.baseline.describe();
         let Some((Comparison { ratio, is_beyond_spread }, outcomes)) = self.comparison().zip(self.outcomes()) else {
@@ -37,26 +40,41 @@ impl Report {
         let both = |show: &dyn Fn(&Outcome) -> String| format!("{} against {}", show(&outcomes[0]), show(&outcomes[1]));
         let p50 = format!("p50 {}", both(&|outcome| milliseconds(outcome.latency_seconds.p50)));
         let p99 = format!("p99 {}", both(&|outcome| milliseconds(outcome.latency_seconds.p99)));
-        let spread = match (self.objective, is_beyond_spread) {
-            (Objective::P50 | Objective::P99, true) => "beyond the spread",
-            (Objective::P50 | Objective::P99, false) => "within the spread: no difference",
-            (Objective::Memory | Objective::First, true) => "beyond the 10 % by which single figures vary",
-            (Objective::Memory | Objective::First, false) => "within 10 %: no difference",
-        };
-        let factor = factor(ratio);
-        match self.objective {
-            Objective::P50 => format!("{factor} {name} on this machine ({p50}; {p99}; {spread})"),
-            Objective::P99 => format!("{factor} {name} on this machine ({p99}; {p50}; {spread})"),
+        let figures = match self.objective {
+            Objective::P50 => format!("{p50}; {p99}"),
+            Objective::P99 => format!("{p99}; {p50}"),
             Objective::Memory => {
-                let share = 100.0 / ratio;
                 let peak = both(&|outcome| outcome.peak_bytes.map_or_else(|| "unknown".to_owned(), size::show));
-                format!("{share:.0} % of the memory of {name} on this machine (peak {peak}; {p50}; {spread})")
+                format!("peak {peak}; {p50}")
             }
-            Objective::First => {
-                let first = both(&|outcome| milliseconds(outcome.first_result_seconds()));
-                format!("{factor} {name} on this machine to the first result ({first}; {p50}; {spread})")
-            }
+            Objective::First => format!("{}; {p50}", both(&|outcome| milliseconds(outcome.first_result_seconds()))),
+        };
+        let spread = match (self.objective, is_beyond_spread) {
+            _ if self.is_default() => "the same engine with the same options",
+            (Objective::P50 | Objective::P99, true) => "beyond the spread",
+            (Objective::P50 | Objective::P99, false) => "within the spread",
+            (Objective::Memory | Objective::First, true) => "beyond the 10 % by which single figures vary",
+            (Objective::Memory | Objective::First, false) => "within 10 %",
+        };
+        let gain = match self.objective {
+            Objective::Memory => format!("{:.0} %", 100.0 / ratio),
+            Objective::P50 | Objective::P99 | Objective::First => factor(ratio),
+        };
+        let place = match self.objective {
+            Objective::First => "on this machine to the first result",
+            Objective::P50 | Objective::P99 | Objective::Memory => "on this machine",
+        };
+        if is_beyond_spread && ratio > 1.0 {
+            let of = if self.objective == Objective::Memory { " of the memory of" } else { "" };
+            return format!("{gain}{of} {name} {place} ({figures}; {spread})");
         }
+        let verdict = match (self.objective, is_beyond_spread) {
+            (Objective::Memory, true) => "needs less memory",
+            (Objective::Memory, false) => "needs no more memory",
+            (_, true) => "is faster",
+            (_, false) => "is as fast",
+        };
+        format!("{name} {verdict} {place} ({figures}; {gain}, {spread})")
     }
 
     /// Returns the stable keys of the comparison.
@@ -75,6 +93,17 @@ impl Report {
             "beyond_spread": compared.map(|compared| compared.is_beyond_spread),
             "answer": self.answer(),
         })
+    }
+
+    /// Returns whether the winner is ONNX Runtime with its default options. With one thread per core it counts as
+    /// such, because that is what the library chooses.
+    fn is_default(&self) -> bool {
+        let Candidate { engine, precision, threads, chunk } = &self.candidate;
+        *engine == EngineName::Onnxruntime
+            && self.baseline.engine == *engine
+            && *precision == Format::Fp32
+            && *chunk == Chunk::Own
+            && [0, Threads::Auto.count()].contains(threads)
     }
 
     /// Returns the measurements of the winner and of the default.

@@ -16,7 +16,7 @@ use crate::engine::need::Need;
 use crate::engine::{Engine, Ports};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::optimize::cache::{Built, Entry, Miss, Parts, Sample};
+use crate::optimize::cache::{Built, Entry, Key, Miss, Parts, Sample};
 use crate::{Error, ErrorKind, Remedy, Result};
 
 /// Largest difference between a run and the recorded one, relative to the largest value. Threads
@@ -59,6 +59,7 @@ impl Search<'_> {
         self.check_files(request)?;
         let parts = key::parts(self.config, request)?;
         let key = parts.key();
+        let is_forgotten = request.remeasure && self.forget(&key);
         for _ in 0..2 {
             let (entry, miss) = self.cache.find_or_build(&parts, &mut |folder| self.build(request, &parts, folder))?;
             let report = Report::read(&entry.manifest.plan)?;
@@ -74,6 +75,7 @@ impl Search<'_> {
                     if let Some(uncached) = &entry.uncached {
                         (self.say)(&Message::Note(format!("the engine is not cached: {}", uncached.reason)));
                     }
+                    let miss = miss.map(|miss| if is_forgotten { Miss::Asked } else { miss });
                     return Ok(Outcome { report, entry, key: key.as_str().to_owned(), miss });
                 }
                 Err(error) => (self.say)(&Message::Progress(self.cache.reject(&key, &error.to_string()))),
@@ -81,6 +83,15 @@ impl Search<'_> {
         }
         Err(Error::new(ErrorKind::Check, "the engine does not give twice what it gave once")
             .with_hint(Remedy::UseEngine(None)))
+    }
+
+    /// Removes a cached engine, so that the model is measured again. Returns whether there was one.
+    fn forget(&self, key: &Key) -> bool {
+        if let Some(note) = self.cache.note() {
+            (self.say)(&Message::Note(format!("a cached engine is not replaced: {note}")));
+            return false;
+        }
+        self.cache.forget(key)
     }
 
     /// Warns if a cached engine needs more memory than is free, which is not part of the key.

@@ -22,12 +22,14 @@ pub struct Request {
     pub requirements: Requirements,
     /// A folder of inputs for measuring accuracy.
     pub calibrate: Option<PathBuf>,
+    /// Whether a cached engine is replaced by a new search.
+    pub remeasure: bool,
 }
 
 impl Request {
     /// Asks for the best engine for the file `model` that meets `requirements`.
     pub fn new(model: impl Into<PathBuf>, requirements: Requirements) -> Self {
-        Self { model: model.into(), inputs: Vec::new(), requirements, calibrate: None }
+        Self { model: model.into(), inputs: Vec::new(), requirements, calibrate: None, remeasure: false }
     }
 
     setters! {
@@ -35,6 +37,8 @@ impl Request {
         pub fn with_inputs(inputs: Vec<Given>);
         /// Sets a folder of inputs for measuring accuracy.
         pub fn with_calibrate(calibrate: impl Into<Option<PathBuf>>);
+        /// Sets whether a cached engine is replaced by a new search.
+        pub fn with_remeasure(remeasure: bool);
     }
 }
 

@@ -33,6 +33,7 @@ fn request(inputs: &[&str]) -> Request {
         inputs: inputs.iter().map(|text| text.parse().unwrap()).collect(),
         requirements: requirements(Wanted::Fp32, 1e-3),
         calibrate: None,
+        remeasure: false,
     }
 }
 
@@ -65,6 +66,17 @@ fn the_second_call_is_a_hit() {
     assert_eq!((second.miss, &second.report.candidate, &second.key), (None, &first.report.candidate, &first.key));
     let other = optimize(root.path(), &config, &self::request(&["x=1x3x65"])).unwrap();
     assert!(matches!(&other.miss, Some(Miss::Changed(parts)) if parts[0].starts_with("inputs: ")));
+}
+
+#[test]
+fn a_cached_engine_is_measured_again_when_asked() {
+    let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
+    let again = Request { remeasure: true, ..request(&["x=1x3x64"]) };
+    let first = optimize(root.path(), &config, &again).unwrap();
+    assert_eq!(first.miss, Some(Miss::Unknown), "nothing is cached yet");
+    let second = optimize(root.path(), &config, &again).unwrap();
+    assert_eq!((second.miss, &second.key), (Some(Miss::Asked), &first.key));
+    assert_eq!(optimize(root.path(), &config, &request(&["x=1x3x64"])).unwrap().miss, None);
 }
 
 #[test]

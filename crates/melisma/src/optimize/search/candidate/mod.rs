@@ -100,7 +100,7 @@ pub struct Candidate {
     /// The format of weights.
     #[serde(with = "format")]
     pub precision: Format,
-    /// CPU threads.
+    /// CPU threads; 0 if the engine chooses.
     pub threads: usize,
     /// How much of the long axis is computed at once.
     #[serde(default)]
@@ -121,7 +121,10 @@ impl Candidate {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = count(self.threads as u64, "thread");
+        let threads = match self.threads {
+            0 => "its own threads".to_owned(),
+            threads => count(threads as u64, "thread"),
+        };
         write!(f, "{}, {}, {threads}{}", self.engine, self.precision, self.chunk)
     }
 }
@@ -206,5 +209,7 @@ mod tests {
         let json = serde_json::to_string(&candidate).unwrap();
         assert_eq!(serde_json::from_str::<Candidate>(&json).unwrap(), candidate);
         assert_eq!(candidate.to_string(), "rten, int8, 2 threads, chunks of 64");
+        let default = Candidate::new(EngineName::Onnxruntime, Format::Fp32, 0, Chunk::Own);
+        assert_eq!(default.to_string(), "onnxruntime, fp32, its own threads");
     }
 }

@@ -1,13 +1,15 @@
 //! The default that the winner is compared with: what a user would run without a search.
 
+use super::pick::ranked;
 use super::{Reference, Scratch, Selection};
+use crate::config::Threads;
 use crate::config::precision::Format;
 use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
 use crate::engine::{EngineName, rten};
 use crate::optimize::search::Baseline;
 use crate::optimize::search::candidate::engines::{available, version};
 use crate::optimize::search::candidate::{Candidate, Chunk, EngineSettings};
-use crate::optimize::search::measure::{Outcome, Spec};
+use crate::optimize::search::measure::{Measured, Outcome, Spec};
 use crate::{Error, ErrorKind, Result};
 
 /// The name of the folder with the model as it was given.
@@ -46,6 +48,27 @@ impl Selection<'_> {
         };
         if is_better {
             *before = again;
+        }
+    }
+
+    /// Measures ONNX Runtime with its own number of threads as one more candidate, if the default is better than all
+    /// others and no setting limits the threads.
+    pub(super) fn measure_default(
+        &self,
+        scratch: &Scratch,
+        reference: &Reference,
+        (baseline, all): (&Baseline, &mut Vec<Measured>),
+    ) {
+        let (engine, objective) = (EngineName::Onnxruntime, self.objective());
+        let is_tried = baseline.engine == engine && all.iter().any(|measured| measured.candidate.engine == engine);
+        if !is_tried || self.search.config.threads.value != Threads::Auto {
+            return;
+        }
+        let best = ranked(objective, all).first().and_then(|best| best.figure(objective));
+        let is_better = |outcome: &Outcome| best.is_none_or(|best| objective.figure(outcome) < best);
+        if baseline.outcome.as_ref().is_some_and(is_better) {
+            let candidate = Candidate { engine, precision: Format::Fp32, threads: 0, chunk: Chunk::Own };
+            all.push(self.measure(scratch, reference, candidate));
         }
     }
 

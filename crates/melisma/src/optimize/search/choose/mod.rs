@@ -9,7 +9,7 @@ pub(super) mod least_memory;
 mod operator;
 pub(super) mod pick;
 mod pieces;
-mod reference;
+pub(super) mod reference;
 mod round;
 
 use std::cell::{Cell, RefCell};

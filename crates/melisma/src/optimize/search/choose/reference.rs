@@ -23,6 +23,7 @@ impl Selection<'_> {
         names.extend(self.request.requirements.engine.filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
         let (mut is_short, mut is_embedded_short, mut first) = (false, false, None);
+        let mut refused = Vec::new();
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
             if chunk != Chunk::Own && !is_short {
                 break;
@@ -40,6 +41,7 @@ impl Selection<'_> {
                         is_short |= error.kind() == ErrorKind::Memory;
                         is_embedded_short |= error.kind() == ErrorKind::Memory && engine == rten::NAME;
                         reasons.push(named(engine, &error.to_string()));
+                        refused.push((engine, error.kind()));
                         first = first.or((!error.remedies().is_empty()).then_some(error));
                     }
                 }
@@ -53,10 +55,34 @@ impl Selection<'_> {
             }
             return Err(Error::new(ErrorKind::Memory, format!("{message}; {bound}")).with_hint(bound.remedy(None)));
         }
-        Err(match first {
-            Some(first) => Error::unsupported(message).with_remedies_of(&first),
-            None => Error::unsupported(message).with_hint(Remedy::GiveInputValues),
+        let empty = self.sets.ports.iter().zip(&self.sets.values[0]).find(|(_, value)| value.shape().contains(&0));
+        Err(match (empty, first) {
+            (Some((port, _)), _) => Error::unsupported(message)
+                .with_hint(format!("a length of the input `{}` is 0: make it at least 1", port.name)),
+            (None, Some(first)) => no_engine(message, &first, &refused),
+            (None, None) => Error::unsupported(message).with_hint(Remedy::GiveInputValues),
         })
+    }
+}
+
+/// Returns the error for a model that every engine in `refused` rejected, with the remedies of `first`, unless they
+/// advise one of these engines.
+pub(in crate::optimize::search) fn no_engine(
+    message: String,
+    first: &Error,
+    refused: &[(EngineName, ErrorKind)],
+) -> Error {
+    let error = Error::unsupported(message);
+    let advised = Remedy::of(first).into_iter().find_map(|remedy| match remedy {
+        Remedy::UseEngine(name) => refused.iter().find(|(engine, _)| name.as_deref() == Some(engine.as_str())),
+        _ => None,
+    });
+    match advised {
+        None => error.with_remedies_of(first),
+        Some((_, ErrorKind::Unsupported)) => {
+            error.with_hint("no engine has an operator of this model: export the model without it")
+        }
+        Some(_) => error.with_hint(Remedy::GiveInputValues),
     }
 }
 

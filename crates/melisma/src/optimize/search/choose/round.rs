@@ -58,6 +58,7 @@ impl Selection<'_> {
                 all.push(self.measure(&scratch, &reference, candidate));
             }
         }
+        self.measure_default(&scratch, &reference, (&baseline, &mut all));
         self.measure_again(&scratch, &reference, &mut all);
         self.baseline_again(&scratch, &reference, &mut baseline);
         let winner = self.winner(&scratch, &all)?.clone();

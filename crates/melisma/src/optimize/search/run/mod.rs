@@ -18,11 +18,12 @@ use super::candidate::bound::Bound;
 use super::candidate::engines::{available, version};
 use super::candidate::{Candidate, Chunk, EngineSettings};
 use super::choose::pick::pick;
+use super::choose::reference::no_engine;
 use super::measure::{Measured, milliseconds};
 use super::report::InputShape;
 use super::{Evidence, Message, Objective, Report, Requested, Requirements, Search, key};
-use crate::config::DeviceRequest;
 use crate::config::precision::Format;
+use crate::config::{DeviceRequest, Threads};
 use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
 use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
@@ -205,7 +206,8 @@ impl Search<'_> {
             return Err(format!("made with {engine} {}, found {now}", report.engine_version));
         }
         let allowed = self.config.threads.value.count();
-        if *threads > allowed {
+        let threads = if *threads == 0 { Threads::Auto.count() } else { *threads };
+        if threads > allowed {
             return Err(format!("it uses {threads} threads, {allowed} are allowed"));
         }
         let bound = Bound::least(self.config.memory_limit.value.bytes(), self.free_bytes);
@@ -265,7 +267,7 @@ impl Search<'_> {
                 Err(error) => {
                     refused = Some(match refused {
                         None => error,
-                        Some(first) => with_second(&first, &error),
+                        Some(first) => no_engine(format!("{first}; {error}"), &first, &[(engine, error.kind())]),
                     });
                 }
             }
@@ -276,10 +278,6 @@ impl Search<'_> {
         };
         Err(refused.unwrap_or_else(none).at(path.display()))
     }
-}
-
-fn with_second(first: &Error, second: &Error) -> Error {
-    Error::unsupported(format!("{first}; {second}")).with_remedies_of(first)
 }
 
 fn shapes(subject: &Subject<'_>) -> Result<Vec<InputShape>> {

@@ -33,10 +33,11 @@ fn a_search_measures_the_default_too() {
     assert_eq!(keys["comparison"]["answer"], outcome.report.answer());
     assert_eq!(keys["objective"], "p50");
     let name = match onnxruntime_is_found() {
-        true => "onnxruntime's default on this machine (p50 ",
-        false => "the embedded engine's default (rten, fp32, 1 thread) on this machine (p50 ",
+        true => "onnxruntime's default",
+        false => "the embedded engine's default (rten, fp32, 1 thread)",
     };
-    assert!(outcome.report.answer().contains(name), "{}", outcome.report.answer());
+    let answer = outcome.report.answer();
+    assert!(answer.contains(name) && answer.contains(" on this machine (p50 "), "{answer}");
     let missing = keys["operators_missing"].as_str().unwrap();
     assert!(keys["operators"] == serde_json::json!([]) && missing.contains("a process of their own"), "{missing}");
     assert!(outcome.report.text().contains(&format!("operators of rten: none, {missing}")));
@@ -57,12 +58,33 @@ fn the_answer_says_whether_the_difference_is_more_than_the_spread() {
     );
     report.baseline.outcome = Some(measured(0.51e-3, 4 << 20));
     let near = report.answer();
-    assert!(near.starts_with("1.02x ") && near.ends_with("within the spread: no difference)"), "{near}");
+    assert!(near.starts_with("onnxruntime's default is as fast on this machine (p50 0.500 ms against "), "{near}");
+    assert!(near.ends_with("; 1.02x, within the spread)"), "{near}");
     assert!(!report.comparison().unwrap().is_beyond_spread);
     report.baseline.outcome = Some(measured(0.25e-3, 4 << 20));
-    assert!(report.answer().starts_with("0.5x "), "slower is said too: {}", report.answer());
+    let slower = report.answer();
+    assert!(slower.starts_with("onnxruntime's default is faster on this machine (p50 "), "{slower}");
+    assert!(slower.ends_with("; 0.5x, beyond the spread)"), "{slower}");
     report.baseline = Baseline { outcome: None, refused: Some("it crashed".to_owned()), ..report.baseline };
     assert_eq!(report.answer(), "no comparison with onnxruntime's default: it crashed");
+}
+
+#[test]
+fn the_default_is_not_better_than_itself() {
+    let root = tempfile::tempdir().unwrap();
+    let mut report = report(root.path(), [measured(0.5e-3, 1 << 20), measured(1e-3, 4 << 20)]);
+    report.candidates[0].candidate.engine = EngineName::Onnxruntime;
+    for threads in [0, crate::config::Threads::Auto.count()] {
+        report.candidates[0].candidate.threads = threads;
+        report.candidate = report.candidates[0].candidate.clone();
+        let answer = report.answer();
+        assert!(answer.starts_with("onnxruntime's default is as fast on this machine (p50 "), "{answer}");
+        assert!(answer.ends_with("; 2.0x, the same engine with the same options)"), "{answer}");
+        assert!(!report.comparison().unwrap().is_beyond_spread);
+    }
+    report.candidate.precision = Format::Fp16;
+    report.candidates[0].candidate.precision = Format::Fp16;
+    assert!(report.answer().starts_with("2.0x onnxruntime's default"), "{}", report.answer());
 }
 
 #[test]
@@ -75,6 +97,11 @@ fn the_answer_is_about_what_was_searched_for() {
     let answer = report.answer();
     let start = "25 % of the memory of onnxruntime's default on this machine (peak 1MiB against 4MiB; p50 ";
     assert!(answer.starts_with(start) && answer.contains("beyond the 10 %"), "{answer}");
+    report.baseline.outcome = Some(measured(1e-3, 1 << 19));
+    let answer = report.answer();
+    assert!(answer.starts_with("onnxruntime's default needs less memory on this machine (peak 1MiB "), "{answer}");
+    assert!(answer.contains("; 200 %, beyond the 10 %"), "{answer}");
+    report.baseline.outcome = Some(measured(1e-3, 4 << 20));
     report.objective = Objective::First;
     let answer = report.answer();
     assert!(

@@ -26,7 +26,7 @@ impl Shelf {
     }
 
     fn request(&self, requirements: Requirements) -> Request {
-        Request { model: self.path.clone(), inputs: Vec::new(), requirements, calibrate: None }
+        Request { model: self.path.clone(), inputs: Vec::new(), requirements, calibrate: None, remeasure: false }
     }
 
     fn optimize(&self, requirements: Requirements) -> Outcome {
@@ -277,7 +277,9 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
         return crate::golden::skip(error);
     }
     let any = any(Wanted::Fp32, 1e-3);
-    let both = choose(&any, &subject).unwrap_err().to_string();
+    let both = choose(&any, &subject).unwrap_err();
+    assert!(both.hint().unwrap().ends_with("export the model without it"), "never the engine that refused: {both}");
+    let both = both.to_string();
     assert!(both.contains("rten: ") && both.contains("; onnxruntime does not take the model: "), "{both}");
     // ONNX Runtime supports this operator, the embedded engine does not.
     let mut model = perceptron();
