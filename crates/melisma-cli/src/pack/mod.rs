@@ -39,6 +39,7 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     let path = args.output.clone().unwrap_or_else(|| packed_path(&args.input));
     target::check(&path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, &path)?;
+    let source_len = std::fs::metadata(&args.input).map_or(0, |data| data.len());
     let (packed, infos) = match pack_file(session, &resources, args, [&args.input, &path]) {
         Err(error) if is_pipe(&path) && is_closed_pipe(&error) => return session.lost_reader(),
         packed => packed?,
@@ -46,7 +47,7 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     if args.rm {
         std::fs::remove_file(&args.input).map_err(|error| Error::io(args.input.display(), error))?;
     }
-    let text = show::packed_line(&path, &packed);
+    let text = show::packed_line(&path, &packed, source_len);
     if is_pipe(&path) {
         session.say(text.trim_end());
         return Ok(());

@@ -21,13 +21,15 @@ pub fn packed(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
     })
 }
 
-/// Returns the report as text.
-pub fn packed_line(path: &Path, packed: &Packed) -> String {
+/// Returns the report as text. It names the size of a checkpoint of `file_len` bytes whose tensors take more or less
+/// than that.
+pub fn packed_line(path: &Path, packed: &Packed, file_len: u64) -> String {
     let Packed { source_len, packed_len, .. } = *packed;
+    let [tensors, file] = [source_len, file_len].map(size::show);
+    let note = if tensors == file { String::new() } else { format!("; the checkpoint has {file}") };
     format!(
-        "{}: {} to {} ({:.2} %), verified\n",
+        "{}: {tensors} to {} ({:.2} %), verified{note}\n",
         terminal::name(path),
-        size::show(source_len),
         size::show(packed_len),
         100.0 * ratio(packed_len, source_len)
     )

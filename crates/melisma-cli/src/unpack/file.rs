@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::format::safetensors;
+use melisma::format::{npy, safetensors};
 use melisma::pack::{Append, Archive, open};
 use melisma::text::size;
-use melisma::{Error, Result};
+use melisma::{DType, Error, Result};
 use serde_json::json;
 
 use crate::args::UnpackArgs;
@@ -58,27 +58,63 @@ pub fn decode(
     let bar = bar(session, archive.source_len());
     let outcome = match &args.tensor {
         None => archive.unpack(&mut target, resources.threads, &|bytes| bar.inc(bytes)),
-        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, resources.threads),
+        Some(name) => part(&archive, (name, args.tile.as_deref()), Header::of(path), &mut target, resources.threads),
     };
     bar.finish_and_clear();
     outcome.map_err(|error| at_input(error, input, path))?;
     Ok((length(&file), target))
 }
 
+/// The header of the file that one tensor is written to.
+#[derive(Clone, Copy)]
+enum Header {
+    Npy,
+    Safetensors,
+}
+
+impl Header {
+    fn of(path: &Path) -> Self {
+        if path.extension().is_some_and(|suffix| suffix == "npy") { Self::Npy } else { Self::Safetensors }
+    }
+
+    fn bytes(self, (name, dtype): (&str, &str), shape: &[u64], len: u64) -> Result<Vec<u8>> {
+        match self {
+            Self::Safetensors => {
+                let json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } });
+                Ok(safetensors::header(json.to_string(), 8))
+            }
+            Self::Npy => {
+                let element = DType::from_safetensors(dtype).ok_or_else(|| {
+                    Error::unsupported(format!("{name}: npy files have no elements of type {dtype}"))
+                        .with_hint("name a .safetensors file with -o")
+                })?;
+                let shape: Vec<usize> = shape.iter().map(|&axis| axis as usize).collect();
+                Ok(npy::header(npy::descr(element), &shape))
+            }
+        }
+    }
+}
+
 /// Writes one tensor, or one tile of it as a matrix, under the tensor's name.
-fn part(archive: &Archive<'_>, name: &str, tile: Option<&str>, target: &mut Target, threads: usize) -> Result<()> {
+fn part(
+    archive: &Archive<'_>,
+    (name, tile): (&str, Option<&str>),
+    header: Header,
+    target: &mut Target,
+    threads: usize,
+) -> Result<()> {
     let entry = archive.source().get(name);
     let dtype = entry.map_or("U8", |entry| &entry.dtype);
     match tile {
         None => {
             let (shape, len) = entry.map_or((vec![], 0), |entry| (entry.shape.clone(), entry.len()));
-            target.append(&header(name, dtype, &shape, len))?;
+            target.append(&header.bytes((name, dtype), &shape, len)?)?;
             archive.unpack_tensor(name, target, threads)
         }
         Some(text) => {
             let (bytes, [rows, cols]) = archive.tile(name, position(text)?)?;
             let shape = [rows.end - rows.start, cols.end - cols.start];
-            target.append(&header(name, dtype, &shape, bytes.len() as u64))?;
+            target.append(&header.bytes((name, dtype), &shape, bytes.len() as u64)?)?;
             target.append(&bytes)
         }
     }
@@ -89,11 +125,6 @@ fn position(text: &str) -> Result<[u64; 2]> {
     parts.ok_or_else(|| {
         Error::invalid(format!("--tile: `{text}` is not a row and a column")).with_hint("for example --tile 0,3")
     })
-}
-
-fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
-    let json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } });
-    safetensors::header(json.to_string(), 8)
 }
 
 /// Returns the input's name without `.packed`.

@@ -4,7 +4,7 @@ use super::blob::{ALIGN, Blob};
 use super::gpu_index::{self, GpuIndex};
 use super::storage::ReadAt;
 use super::trailer::Trailer;
-use super::{TRAILER, VERSION, VERSION_KEY};
+use super::{TRAILER, VERSION, VERSION_KEY, is_checkpoint};
 use crate::format::safetensors::{Header, TensorEntry};
 use crate::{Error, ErrorKind, Remedy, Result};
 
@@ -25,6 +25,10 @@ impl Contents {
     /// # Errors
     /// As [`Archive::open`](super::Archive::open).
     pub fn read(file: &dyn ReadAt) -> Result<Self> {
+        Self::parse(file).map_err(damaged)
+    }
+
+    fn parse(file: &dyn ReadAt) -> Result<Self> {
         let Headers { header, trailer, source } = Headers::read(file)?;
         let packed = &header.tensors[..header.tensors.len() - 1];
         let (packed, index) = match packed.split_last() {
@@ -67,6 +71,16 @@ pub fn source_header(file: &dyn ReadAt) -> Result<Header> {
     Ok(Headers::read(file)?.source)
 }
 
+/// Adds what to do about a damaged file, if nothing better is known.
+pub(super) fn damaged(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::Truncated if error.remedies().is_empty() => {
+            error.with_hint("the file was cut off or damaged: make or fetch it again")
+        }
+        _ => error,
+    }
+}
+
 /// The headers of a packed file and of its source.
 struct Headers {
     /// The header of the packed file. Its last tensor is the trailer.
@@ -77,7 +91,10 @@ struct Headers {
 
 impl Headers {
     fn read(file: &dyn ReadAt) -> Result<Self> {
-        let header = Header::read(file)?;
+        let header = Header::read(file).map_err(|error| match is_checkpoint(file) {
+            true => Error::invalid("this PyTorch checkpoint is not packed").with_hint(Remedy::Pack),
+            false => error,
+        })?;
         match header.metadata.get(VERSION_KEY).map(String::as_str) {
             None => {
                 return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));

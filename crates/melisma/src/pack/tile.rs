@@ -5,6 +5,7 @@ use melisma_kernels::{Device, Isa};
 
 use super::archive::Archive;
 use super::blob::Content;
+use super::contents::damaged;
 use super::memory::{Need, resize};
 use super::stream;
 use crate::{Error, Result};
@@ -80,7 +81,7 @@ impl Archive<'_> {
         resize(record, tile.len as usize);
         let place = || format!("{}, tile {number}", self.contents.source.tensors[index].name);
         self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
-        decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
+        decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| damaged(error).at(place()))
     }
 }
 
@@ -102,6 +103,10 @@ mod tests {
         let archive = Archive::open(&packed, &budget).unwrap();
         let layout = archive.contents.blobs[0].layout;
         assert_eq!(layout.grid(), [2, 3]);
+        let mut bad = packed.clone();
+        bad[archive.contents.blobs[0].starts[4] as usize + 99] ^= 4;
+        let error = Archive::open(&bad, &budget).unwrap().tile("matrix", [1, 1]).unwrap_err();
+        assert!(error.hint().unwrap().ends_with("make or fetch it again"), "{error}");
         for at in [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]] {
             let (tile, [rows, cols]) = archive.tile("matrix", at).unwrap();
             assert_eq!([rows.start, cols.start], [at[0] * layout.tile_rows, at[1] * layout.tile_cols]);
