@@ -164,6 +164,9 @@ fn hint(error: &clap::Error, text: &str, all: &clap::Command) -> String {
     let help = format!("`{} --help`", called(all));
     match (words(ContextKind::ValidValue), error.kind()) {
         (values, _) if !values.is_empty() => format!("use one of {}", values.join(", ")),
+        (_, Usage::UnknownArgument) if words(ContextKind::InvalidArg).iter().any(|word| is_text(word)) => {
+            format!("put `--` after all flags, before a text that begins with `-`; {help} explains the arguments")
+        }
         (_, Usage::InvalidSubcommand) => "`melisma --help` lists the commands".to_owned(),
         (_, Usage::MissingRequiredArgument) => {
             match text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")) {
@@ -173,6 +176,12 @@ fn hint(error: &clap::Error, text: &str, all: &clap::Command) -> String {
         }
         _ => format!("{help} explains its arguments"),
     }
+}
+
+/// Returns whether an argument that begins with a hyphen is a text or a number rather than a flag.
+fn is_text(word: &str) -> bool {
+    word.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|letter: char| !letter.is_ascii_alphabetic() && letter != '-'))
 }
 
 /// Returns whether `right` may be meant by `wrong`: the first letter is seldom mistyped.

@@ -1,10 +1,12 @@
 //! Flags of `speak`.
 
-use std::path::PathBuf;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use melisma::speak::BUILTIN;
+use melisma::synth;
 
 use super::SAMPLE_FORMATS;
 
@@ -23,8 +25,8 @@ pub struct SpeakArgs {
     pub texts: Option<PathBuf>,
     /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV; with --list a folder of audio, or a .safetensors, .h5
     /// or .jsonl file of tokens
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "OUT", required_unless_present = "print_words")]
+    output: Option<PathBuf>,
     /// The language model: builtin:voice, or a folder with config.json, weights, tokenizer.json, and speak.yaml unless it
     /// is Orpheus
     #[arg(long, value_name = "MODEL", default_value = BUILTIN)]
@@ -36,8 +38,8 @@ pub struct SpeakArgs {
     /// The voice [default: the model's first]
     #[arg(long, value_name = "VOICE")]
     pub voice: Option<String>,
-    /// Seed; another one gives another reading of the same text
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Seed, any number or text; another one gives another reading of the same text
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
     /// Speed at the same pitch, 0.25 to 4
     #[arg(long, value_name = "S", default_value_t = 1.0)]
@@ -53,6 +55,7 @@ pub struct SpeakArgs {
     /// as the model's speak.yaml says, or the setting]
     #[arg(
         long,
+        alias = "normalize",
         value_name = "HOW",
         num_args = 0..=1,
         require_equals = true,
@@ -61,6 +64,9 @@ pub struct SpeakArgs {
         hide_possible_values = true
     )]
     pub normalise: Option<String>,
+    /// Print the text as it is read, on one line, and speak nothing
+    #[arg(long, conflicts_with_all = ["output", "texts", "tokens_out"])]
+    pub print_words: bool,
     /// Noise in the codec: off, or seed:N
     #[arg(long, value_name = "NOISE", default_value = "seed:0")]
     pub noise: String,
@@ -71,6 +77,18 @@ pub struct SpeakArgs {
     pub list: ListArgs,
     #[command(flatten)]
     pub sampler: SamplerArgs,
+}
+
+impl SpeakArgs {
+    /// Returns the output; empty only where nothing is spoken.
+    pub fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new(""))
+    }
+}
+
+/// Returns the seed that `synth` has for the same number or text.
+fn seed(text: &str) -> Result<u64, Infallible> {
+    Ok(synth::seed(text))
 }
 
 /// What is done with a list.

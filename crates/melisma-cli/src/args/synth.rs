@@ -23,13 +23,13 @@ pub struct SynthArgs {
     #[arg(long)]
     pub list: bool,
     /// Print a preset with its changes as YAML, to be edited and played as preset:FILE.yaml
-    #[arg(long, conflicts_with = "list")]
+    #[arg(long, conflicts_with_all = ["list", "output"])]
     pub print_preset: bool,
     /// Play with this SoundFont (.sf2) instead of Melisma's instruments
     #[arg(long, value_name = "FILE.sf2", conflicts_with = "endless")]
     pub soundfont: Option<PathBuf>,
     /// Length in seconds, with a fade-out if the music goes on [default: 60 for presets, else the whole score]
-    #[arg(long, value_name = "S", allow_hyphen_values = true)]
+    #[arg(long, value_name = "S", allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Seed of a preset's piece: any number or text [default: 0]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -82,6 +82,10 @@ impl SynthArgs {
     }
 }
 
+fn seconds(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "expected seconds, as in 90 or 2.5")
+}
+
 /// What has a stem of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum StemsBy {
@@ -94,10 +98,10 @@ pub enum StemsBy {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Changes to a preset")]
 pub struct VariationArgs {
-    /// Key: C, C# to B
+    /// Key: C, C# or Db to B
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Scale: aeolian, dorian, lydian or phrygian
+    /// Scale: aeolian or minor, dorian, lydian or phrygian
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
     /// Tempo, 30 to 180 beats per minute

@@ -22,16 +22,16 @@ use crate::terminal::is_closed_pipe;
 use crate::{progress, terminal};
 
 pub fn run(session: &Session, args: &SpeakArgs) -> Result<()> {
-    refuse_mixing(session, &args.output)?;
-    let format = audio_format(&args.output, &args.sample_format)?;
-    let token_format = args.tokens_out.as_deref().map(|path| TokenFormat::choose(path, Format::Auto)).transpose()?;
+    refuse_mixing(session, args.output())?;
+    let format = audio_format(args.output(), &args.sample_format)?;
+    let token_format = args.tokens_out.as_deref().map(token_format).transpose()?;
     // Text and outputs are opened first: if that fails, no model needs to be loaded.
     let text = text(args)?;
     if let Some(name) = args.text.as_deref().filter(|name| Path::new(name).is_file()) {
         session
             .say(&format!("note: this speaks the words `{}`; --file speaks the file", terminal::name(Path::new(name))));
     }
-    let output = Output::open(&args.output, session.existing)?;
+    let output = Output::open(args.output(), session.existing)?;
     let tokens = args.tokens_out.as_deref().map(|path| OutputFile::create(path, session.existing)).transpose()?;
     let opened = Opened::open(session, args)?;
     let layout = Layout { sample_rate: opened.codec.model.config().sampling_rate, format };
@@ -47,11 +47,28 @@ pub fn run(session: &Session, args: &SpeakArgs) -> Result<()> {
         file.commit()?;
     }
     let report = Report { opened: &opened, said, wall };
-    if is_pipe(&args.output) {
+    if is_pipe(args.output()) {
         session.say(report.text().trim_end());
         return Ok(());
     }
-    session.print(opened.context.device(), || report.text(), report.json(args))
+    session.print(opened.context.device(), || report.text(), report.json(args, &text))
+}
+
+/// Prints the text as the model reads it, and speaks nothing.
+pub fn print_words(session: &Session, args: &SpeakArgs) -> Result<()> {
+    let text = text(args)?;
+    let opened = Opened::open(session, args)?;
+    let read = opened.speaker.format().words(&text);
+    let notes: Vec<String> = read.notes.iter().map(ToString::to_string).collect();
+    notes.iter().for_each(|note| session.say(&format!("note: {note}")));
+    let json = json!({ "words": read.text, "notes": notes });
+    session.print_asked(opened.context.device(), || format!("{}\n", read.text), json)
+}
+
+/// Returns the format of a file of tokens, for which only its suffix speaks.
+fn token_format(path: &Path) -> Result<TokenFormat> {
+    TokenFormat::choose(path, Format::Auto)
+        .map_err(|error| error.with_hint("name it .txt, .json, .npy or .safetensors"))
 }
 
 /// Returns the text to speak.
@@ -65,7 +82,10 @@ fn text(args: &SpeakArgs) -> Result<String> {
     let name = input.name().to_owned();
     let too_long = || Error::invalid(format!("{name}: more than {MAX_TEXT} bytes")).with_hint("cut it first");
     let bytes = input.read_all(MAX_TEXT as u64)?.ok_or_else(too_long)?;
-    String::from_utf8(bytes).map_err(|_| Error::corrupt(format!("{name}: this is not UTF-8 text")))
+    String::from_utf8(bytes).map_err(|_| {
+        Error::corrupt(format!("{name}: this is not UTF-8 text"))
+            .with_hint("convert it to UTF-8, as in `iconv -f LATIN1 -t UTF-8 IN > OUT`; UTF-16 is `-f UTF-16`")
+    })
 }
 
 /// What was spoken.
@@ -81,7 +101,7 @@ struct Spoken {
 fn speak(session: &Session, args: &SpeakArgs, opened: &Opened<'_>, (text, mut sink): (&str, Sink)) -> Result<Spoken> {
     let Opened { speaker, codec, .. } = opened;
     // Nobody hears a file before it is whole.
-    let pace = if is_pipe(&args.output) { Pace::Live } else { Pace::Whole };
+    let pace = if is_pipe(args.output()) { Pace::Live } else { Pace::Whole };
     let delivery = &Delivery { pace, ..opened.delivery.clone() };
     let script = speaker.script(text, args.voice.as_deref(), args.seed)?;
     let n_pieces = script.n_pieces();
@@ -142,7 +162,7 @@ impl Report<'_> {
         )
     }
 
-    fn json(&self, args: &SpeakArgs) -> Value {
+    fn json(&self, args: &SpeakArgs, text: &str) -> Value {
         let Opened { codec, speaker, .. } = self.opened;
         let Spoken { codes, n_samples, n_pieces, estimate, ledger, notes } = &self.said;
         let (audio, wall) = (self.audio_seconds(), self.wall.as_secs_f64());
@@ -161,6 +181,7 @@ impl Report<'_> {
                 "concealed_frames": ledger.concealed_frames, "dropped_frames": ledger.dropped_frames },
             "voice": args.voice.as_ref().or_else(|| speaker.format().voices.first()),
             "seed": args.seed,
+            "words": speaker.format().words(text).text,
             "voice_model": terminal::name(&args.voice_model),
             "model": { "source": self.opened.source, "hash": codec.model.hash() },
             "notes": notes,

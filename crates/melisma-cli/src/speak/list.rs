@@ -33,7 +33,7 @@ pub fn run(session: &Session, args: &SpeakArgs, path: &Path) -> Result<()> {
         let remedy = "speak to a folder, and encode it with --model";
         opened.codec.warn_of_builtin(session, "this corpus has codes", remedy);
     }
-    let name = terminal::name(&args.output);
+    let name = terminal::name(args.output());
     let kept = if corpus.is_some() { "the finished rows stay beside" } else { "the finished files stay in" };
     interrupt::on_interrupt(move || Some(format!("{kept} {name}; run the same command again to resume")));
     let job = Job::new(&opened.speaker, &list)
@@ -82,41 +82,41 @@ fn speak(
         Some(corpus) => job.to_corpus(corpus, watch).map(|(spoken, made)| (spoken, Some(made))),
         None => {
             let samples = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
-            job.to_folder(&args.output, samples, watch).map(|spoken| (spoken, None))
+            job.to_folder(args.output(), samples, watch).map(|spoken| (spoken, None))
         }
     }
 }
 
 /// Returns the corpus that the output names; `None` for a folder of audio.
 fn corpus(args: &SpeakArgs, list: &Path) -> Result<Option<Corpus>> {
-    if is_pipe(&args.output) || (args.output.extension().is_some() && !Corpus::is_name(&args.output)) {
-        let message = format!("{}: --list needs a folder, or a corpus of tokens", args.output.display());
+    if is_pipe(args.output()) || (args.output().extension().is_some() && !Corpus::is_name(args.output())) {
+        let message = format!("{}: --list needs a folder, or a corpus of tokens", args.output().display());
         return Err(Error::invalid(message)
             .with_hint("name a folder without a suffix, or a file that ends with .safetensors, .h5 or .jsonl"));
     }
     let flags = &args.list;
     let format = if flags.format == "orpheus" { LineFormat::Orpheus } else { LineFormat::Codes };
-    if !Lines::is_name(&args.output) {
+    if !Lines::is_name(args.output()) {
         let refused = match format {
             LineFormat::Codes => flags.drop_repeats.then_some("--drop-repeats"),
             _ => Some("--format orpheus"),
         };
         if let Some(flag) = refused {
-            let message = format!("{flag}: this is for lines of tokens, not for {}", args.output.display());
+            let message = format!("{flag}: this is for lines of tokens, not for {}", args.output().display());
             return Err(Error::invalid(message).with_hint("use it with an output that ends with .jsonl"));
         }
     }
-    if args.output.extension().is_none() {
+    if args.output().extension().is_none() {
         return Ok(None);
     }
     if args.speed != 1.0 {
         let message = format!("--speed {}: tokens have no speed", args.speed);
         return Err(Error::invalid(message).with_hint("leave it out, or write audio to a folder"));
     }
-    output::refuse_same(&args.output, list)?;
+    output::refuse_same(args.output(), list)?;
     let repeats = if flags.drop_repeats { Repeats::Drop } else { Repeats::Keep };
-    let lines = Lines::is_name(&args.output).then(|| Lines::default().with_format(format).with_repeats(repeats));
-    Corpus::new(&args.output).map(|corpus| Some(corpus.with_lines(lines).with_inputs(vec![list.to_owned()])))
+    let lines = Lines::is_name(args.output()).then(|| Lines::default().with_format(format).with_repeats(repeats));
+    Corpus::new(args.output()).map(|corpus| Some(corpus.with_lines(lines).with_inputs(vec![list.to_owned()])))
 }
 
 struct Report<'a> {
@@ -151,7 +151,7 @@ impl Report<'_> {
         let failed = match self.n_failed() {
             0 => String::new(),
             n if self.gathered.is_some() => {
-                let list = format!("{}.failures.jsonl", terminal::name(&self.args.output));
+                let list = format!("{}.failures.jsonl", terminal::name(self.args.output()));
                 format!("{} failed and listed in {list}\n", count(n as u64, "line"))
             }
             n => format!("{} failed and listed above\n", count(n as u64, "line")),
@@ -169,7 +169,7 @@ impl Report<'_> {
             "texts": spoken.n_spoken, "texts_kept": spoken.n_kept, "frames": spoken.n_frames,
             "samples": spoken.n_samples, "sample_rate_hz": opened.codec.model.config().sampling_rate,
             "audio_seconds": self.audio_seconds(), "wall_seconds": wall, "failures": failures,
-            "expected": estimated.as_ref().map(Estimate::to_json), "output": args.output.display().to_string(), "notes": notes,
+            "expected": estimated.as_ref().map(Estimate::to_json), "output": args.output().display().to_string(), "notes": notes,
             "model": { "source": opened.source, "hash": opened.codec.model.hash() },
         });
         if let Some(gathered) = gathered {

@@ -27,6 +27,7 @@ pub fn run(session: &Session, args: &SpeakArgs) -> Result<()> {
     let _span = tracing::info_span!("speak").entered();
     match &args.texts {
         Some(path) => list::run(session, args, path),
+        None if args.print_words => clip::print_words(session, args),
         None => clip::run(session, args),
     }
 }

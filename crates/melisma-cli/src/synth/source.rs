@@ -5,7 +5,7 @@ use std::path::Path;
 use melisma::config::DeviceRequest;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::synth::{Parts, STYLES, Score, Sequence, SoundFont, Style, compose, seed};
+use melisma::synth::{Length, Parts, STYLES, Score, Sequence, SoundFont, Style, compose, seed};
 use melisma::{Error, Result};
 
 use super::piece::{seconds, seed_text, style};
@@ -115,7 +115,14 @@ fn read(session: &Session, args: &SynthArgs, request: &RenderRequest) -> Result<
         let by_track = args.stems.is_some() && args.stems_by == StemsBy::Track;
         Ok(Read { score, sequence, tracks: by_track.then(|| Parts::by_track(&bytes)).transpose()? })
     };
-    parse().map_err(|error| error.at(&name))
+    let read = parse().map_err(|error| error.at(&name))?;
+    match request.length {
+        Length::Whole if read.score.notes.is_empty() => {
+            Err(Error::invalid(format!("{name}: there are no notes in it"))
+                .with_hint("name another score, or give the length of its silence by --seconds"))
+        }
+        _ => Ok(read),
+    }
 }
 
 /// A score, and its reservation under the memory limit.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::normalise::{Normalised, normalise};
 use super::tokenizer::Tokenizer;
 use crate::format::from_yaml;
 use crate::llama::{Sample, Source};
@@ -235,6 +236,23 @@ impl Format {
     /// Returns whether texts are normalised before they are cut.
     pub fn normalises(&self) -> bool {
         self.normalise.unwrap_or(false)
+    }
+
+    /// Returns a text as it is read, without control characters but the ends of lines.
+    pub(super) fn read(&self, text: &str) -> Normalised {
+        let Normalised { text, notes } = match self.normalises() {
+            true => normalise(text),
+            false => Normalised { text: text.to_owned(), notes: Vec::new() },
+        };
+        let plain = |letter: char| if letter.is_control() && letter != '\n' { ' ' } else { letter };
+        Normalised { text: text.chars().map(plain).collect(), notes }
+    }
+
+    /// Returns a text as it is read, on one line.
+    #[doc(hidden)]
+    pub fn words(&self, text: &str) -> Normalised {
+        let Normalised { text, notes } = self.read(text);
+        Normalised { text: text.split_whitespace().collect::<Vec<_>>().join(" "), notes }
     }
 
     /// Returns the voice called `name`, or the default one.

@@ -1,7 +1,7 @@
 //! A text to the prompts of its sentences.
 
 use super::format::{Format, Tokens};
-use super::normalise::{Normalised, normalise};
+use super::normalise::Normalised;
 use super::note::Note;
 use super::sentence;
 use super::tokenizer::Tokenizer;
@@ -90,12 +90,7 @@ impl Writer<'_> {
             let message = format!("the text has {} bytes; at most {MAX_TEXT} are spoken", text.len());
             return Err(Error::invalid(message).with_hint("cut it into several texts"));
         }
-        let Normalised { text, notes } = match self.format.normalises() {
-            true => normalise(text),
-            false => Normalised { text: text.to_owned(), notes: Vec::new() },
-        };
-        let text: String =
-            text.chars().map(|letter| if letter.is_control() && letter != '\n' { ' ' } else { letter }).collect();
+        let Normalised { text, notes } = self.format.read(text);
         if !text.contains(char::is_alphanumeric) {
             let message = match (&notes[..], text.trim()) {
                 ([note, ..], _) => format!("the text has no word to speak: {note}"),

@@ -34,7 +34,10 @@ impl Line {
     /// # Errors
     /// It is not an object with these keys, or its name cannot be that of a file.
     pub fn from_json(text: &str) -> Result<Self> {
-        let line: Self = serde_json::from_str(text).map_err(|error| Error::corrupt(error.to_string()))?;
+        let line: Self = serde_json::from_str(text).map_err(|error| match error.is_data() {
+            true => Error::corrupt(error.to_string()),
+            false => Error::corrupt(format!("this is not JSON, at column {}", error.column())),
+        })?;
         match &line.name {
             Some(name) if name.is_empty() || name.len() > MAX_NAME || name.starts_with('.') || has_mark(name) => {
                 Err(Error::invalid(format!("`{name:.64}` cannot be the name of a file")))

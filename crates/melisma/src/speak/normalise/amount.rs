@@ -25,11 +25,15 @@ const MONEY_SCALES: &[(&str, &str)] = &[
     ("T", "trillion"),
 ];
 const SCALES: &[(&str, &str)] = &[("bn", "billion"), ("M", "million"), ("mn", "million")];
+const THOUSAND: &[(&str, &str)] = &[("k", "thousand"), ("K", "thousand")];
 /// What is counted in thousands, millions and billions: "5m users", but "5m waves".
 const MASSES: &str = "people users views viewers followers subscribers customers members visitors listeners players \
                       voters workers students households men women children jobs homes accounts downloads streams \
                       copies posts likes shares tokens parameters barrels tonnes tons dollars pounds euros years";
 const SCALE_WORDS: &[&str] = &["thousand", "million", "billion", "trillion"];
+/// The ends of units whose numbers may have a decimal comma.
+const METRIC: &[&str] =
+    &["meter", "gram", "liter", "celsius", "kilometer per hour", "hectare", "watt", "watt hour", "percent"];
 /// What a single amount describes: "a five dollar bill".
 const DESCRIBED: &[&str] = &[
     "bill", "note", "coin", "ticket", "fine", "fee", "menu", "increase", "discount", "deal", "house", "company", "man",
@@ -59,9 +63,38 @@ pub(super) fn read(chars: &[char], at: usize, before: &str) -> Found {
     Some((if is_minus { format!("minus {words}") } else { words }, end))
 }
 
+/// Reads an amount as it is written on the continent of Europe: `1.234,56 €` and `5,5 km`.
+pub(super) fn continental(chars: &[char], at: usize, before: &str) -> Found {
+    continental_number(chars, at, None)?;
+    read(chars, at, before)
+}
+
+fn continental_number(chars: &[char], at: usize, currency: Option<Currency>) -> Option<(Number, usize)> {
+    let (number, end) = Number::continental(chars, at)?;
+    let behind = || currency::read(chars, skip_space(chars, end)).map(|(currency, _)| currency);
+    let is_sure = number.fraction.is_some() || number.whole.len() > 6;
+    let fits = match currency.or_else(behind) {
+        // "€1.234", but "€1.234 billion" and "€1.459/l".
+        Some(currency) => {
+            let is_scaled = scale(chars, end, MONEY_SCALES).is_some() || scale_word(chars, end).is_some();
+            is_sure || (currency.one == "euro" && !is_scaled && letter(chars, end) != '/')
+        }
+        None => {
+            let unit = unit::read(chars, end);
+            is_sure && unit.is_some_and(|(unit, _)| METRIC.iter().any(|end| unit.one.ends_with(end)))
+        }
+    };
+    fits.then_some((number, end))
+}
+
+/// Reads one number of an amount.
+fn number_at(chars: &[char], at: usize, currency: Option<Currency>) -> Option<(Number, usize)> {
+    continental_number(chars, at, currency).or_else(|| Number::read(chars, at))
+}
+
 /// Reads numbers with hyphens or an `x` between them.
 fn numbers(chars: &[char], at: usize, currency: Option<Currency>) -> Option<Amount> {
-    let (first, end) = Number::read(chars, at)?;
+    let (first, end) = number_at(chars, at, currency)?;
     let mut amount = Amount { numbers: vec![first], between: "", end };
     while amount.numbers.len() < MAX_NUMBERS {
         let place = skip_space(chars, amount.end);
@@ -79,7 +112,7 @@ fn numbers(chars: &[char], at: usize, currency: Option<Currency>) -> Option<Amou
             Some((_, end)) => end,
             None => next,
         };
-        let Some((number, end)) = Number::read(chars, next).filter(|_| is_digit(chars, next)) else { break };
+        let Some((number, end)) = number_at(chars, next, currency).filter(|_| is_digit(chars, next)) else { break };
         // "1-2-3" is no range, "5 - 3 = 2" a difference, "3-2x" no dimension.
         let follows = at > 1 && chars[at - 1] == '-' && chars[at - 2].is_ascii_digit();
         let is_chain = between == " to " && (follows || (letter(chars, end) == '-' && is_digit(chars, end + 1)));
@@ -204,6 +237,7 @@ fn counted(chars: &[char], amount: &Amount, before: &str) -> (String, usize) {
     };
     if let Some((scale, end)) = scale(chars, end, SCALES)
         .or_else(|| scale(chars, end, MONEY_SCALES).filter(is_mass))
+        .or_else(|| scale(chars, end, THOUSAND).filter(|_| amount.last().fraction.is_some()))
         .filter(|_| amount.last().fraction.is_some() || amount.last().whole.len() < 4)
     {
         return (format!("{words} {scale}"), end);
@@ -268,10 +302,15 @@ fn plain(chars: &[char], amount: &Amount, before: &str) -> Option<String> {
     }
 }
 
+/// Returns whether a number after this word may be dialled.
+pub(super) fn calls(word: &str) -> bool {
+    CALLED.contains(&&*word.to_ascii_lowercase())
+}
+
 /// Returns whether a number is one of a telephone, by the word `before` it or its length.
 fn is_dialled(number: &Number, before: &str) -> bool {
     let len = number.whole.len();
-    let is_called = CALLED.contains(&&*before.to_ascii_lowercase()) && (len == 3 || len > 4);
+    let is_called = calls(before) && (len == 3 || len > 4);
     let is_bare = !number.is_grouped && number.fraction.is_none();
     is_bare && (is_called || (len == PHONE_LEN && !number.whole.ends_with("000")))
 }

@@ -207,6 +207,8 @@ const YEAR: &[&str] = &[
     "winter",
     "copyright",
 ];
+/// Words before which a number is a year.
+const ERAS: &[&str] = &["BC", "BCE", "AD", "CE"];
 /// Words after which it is an amount.
 const AMOUNT: &[&str] =
     &["about", "over", "than", "nearly", "approximately", "least", "most", "under", "almost", "number"];
@@ -228,6 +230,7 @@ pub(super) fn bare_year(number: &Number, before: &str, after: &str) -> Option<St
     // "In 2023 sales fell", "the 2016 games", but "in 2000 cases".
     let is_dated = value % 50 != 0 && (is_expected || (before == "the" && value >= 1800)) && !PEOPLE.contains(&after);
     let is_year = match value {
+        1000..2100 if ERAS.contains(&after) => true,
         1000..1100 => is_expected,
         1100..2100 => is_dated || !(is_plural(after) || AMOUNT.contains(&&*before)),
         _ => false,

@@ -85,6 +85,28 @@ impl Number {
         is_number.then_some((Self { whole, fraction, is_grouped }, end))
     }
 
+    /// Reads a number with a comma before one or two decimals, with dots between its groups, or with both: `1.234,56`.
+    pub(super) fn continental(chars: &[char], at: usize) -> Option<(Self, usize)> {
+        let mut end = at + n_digits(chars, at);
+        let mut whole: String = chars.get(at..end)?.iter().collect();
+        let is_grouped = (1..=3).contains(&whole.len()) && !whole.starts_with('0') && is_group(chars, end);
+        while is_grouped && whole.len() < MAX_DIGITS && is_group(chars, end) {
+            whole.extend(&chars[end + 1..end + 4]);
+            end += 4;
+        }
+        let mut fraction = None;
+        let n = n_digits(chars, end + 1);
+        if !whole.is_empty() && letter(chars, end) == ',' && (1..=2).contains(&n) {
+            fraction = Some(chars[end + 1..=end + n].iter().collect());
+            end += 1 + n;
+        }
+        let is_mark = |at: usize| [',', '.'].contains(&letter(chars, at));
+        let is_part =
+            (at > 1 && is_mark(at - 1) && is_digit(chars, at - 2)) || (is_mark(end) && is_digit(chars, end + 1));
+        let is_number = (is_grouped || fraction.is_some()) && !is_part;
+        is_number.then_some((Self { whole, fraction, is_grouped }, end))
+    }
+
     /// Returns whether what it counts is singular.
     pub(super) fn is_one(&self) -> bool {
         self.whole == "1" && self.fraction.is_none()
@@ -108,6 +130,11 @@ impl Number {
     pub(super) fn value(&self) -> Option<u32> {
         (self.fraction.is_none() && self.whole.len() <= 9).then(|| self.whole.parse().ok()).flatten()
     }
+}
+
+/// Returns whether a dot and three digits stand at `at`.
+fn is_group(chars: &[char], at: usize) -> bool {
+    letter(chars, at) == '.' && n_digits(chars, at + 1) == 3
 }
 
 /// Returns whether numbers at `at`, with signs between them, lead to a sign of equality.

@@ -30,6 +30,8 @@ pub(super) struct Reader<'a> {
     pub(super) written: String,
     /// Where the last number, time or date ended.
     pub(super) counted: Option<usize>,
+    /// Where the last telephone number ended.
+    called: Option<usize>,
 }
 
 /// Letters and digits that change this often are a code.
@@ -47,6 +49,7 @@ impl<'a> Reader<'a> {
             link: None,
             written: String::new(),
             counted: None,
+            called: None,
         }
     }
 
@@ -98,6 +101,7 @@ impl<'a> Reader<'a> {
             && !self.behind().is_ascii_alphanumeric()
             && let Some((words, end)) = phone::read(self.chars, self.at)
         {
+            self.called = Some(end);
             return self.take(&words, end);
         }
         if here.is_ascii_alphabetic() { self.word() } else { self.symbol() }
@@ -164,13 +168,18 @@ impl<'a> Reader<'a> {
 
     /// Reads what begins with a number or an amount of money.
     fn number(&mut self) {
-        let before = self.phrase.near_word().to_owned();
+        let mut before = self.phrase.near_word().to_owned();
+        // "Call 112 or 911."
+        if ["or", "and"].contains(&&*before) && self.called.is_some_and(|end| end + before.len() + 2 == self.at) {
+            "call".clone_into(&mut before);
+        }
         let (chars, at) = (self.chars, self.at);
         if self.behind().is_ascii_alphabetic() {
             return self.number_in_word();
         }
         let state = &*self.written;
-        let rules: [&dyn Fn() -> Found; 13] = [
+        let rules: [&dyn Fn() -> Found; 14] = [
+            &|| amount::continental(chars, at, &before),
             &|| phone::zip(chars, at, state),
             &|| phone::read(chars, at),
             &|| phone::toll_free(chars, at),
@@ -198,6 +207,9 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return;
         };
+        if amount::calls(&before) || phone::read(chars, at).is_some() {
+            self.called = Some(end);
+        }
         self.take(&words, end);
         self.counted = Some(end);
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum Mode {
     /// Natural minor.
+    #[serde(alias = "minor")]
     Aeolian,
     /// Minor with a major sixth.
     Dorian,
@@ -30,6 +31,12 @@ pub(super) enum Colour {
 impl Mode {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Aeolian, Self::Dorian, Self::Lydian, Self::Phrygian];
+
+    /// Returns the mode called `name`; `minor` is aeolian.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let name = if name == "minor" { Self::Aeolian.name() } else { name };
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
 
     /// Returns its name.
     pub fn name(self) -> &'static str {

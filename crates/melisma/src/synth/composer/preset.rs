@@ -211,6 +211,27 @@ const MOST_COLOUR: u32 = 1_000_000;
 /// The names of the tonics.
 pub(super) const PITCH_CLASSES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
+/// Returns the pitch class of a key such as `F#`, `Gb` or `g`.
+pub(super) fn pitch_class(key: &str) -> Option<u8> {
+    let mut letters = key.chars();
+    let natural = match letters.next()?.to_ascii_uppercase() {
+        'C' => 0,
+        'D' => 2,
+        'E' => 4,
+        'F' => 5,
+        'G' => 7,
+        'A' => 9,
+        'B' => 11,
+        _ => return None,
+    };
+    match letters.as_str() {
+        "" => Some(natural),
+        "#" => Some((natural + 1) % 12),
+        "b" => Some((natural + 11) % 12),
+        _ => None,
+    }
+}
+
 /// Returns gain, brightness, motion, reverb and delay.
 const fn controls([gain, brightness, motion, reverb, delay]: [f32; 5]) -> [(Parameter, f32); 5] {
     [

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::PHRASE;
 use super::mode::Mode;
-use super::preset::{PITCH_CLASSES, Style};
+use super::preset::{PITCH_CLASSES, Style, pitch_class};
 use crate::format::{from_yaml, read_text};
 use crate::synth::parameter::Parameter;
 use crate::{Error, Result};
@@ -169,9 +169,9 @@ impl PresetFile {
     fn apply(self, like: Style, name: &str) -> Result<Style> {
         let tonic = match &self.key {
             None => like.tonic,
-            Some(key) => PITCH_CLASSES.iter().position(|one| one == key).ok_or_else(|| {
+            Some(key) => pitch_class(key).ok_or_else(|| {
                 Error::invalid(format!("key: `{key:.16}` is not one of {}", PITCH_CLASSES.join(", "))).with_hint(HINT)
-            })? as u8,
+            })?,
         };
         let beat_us = match self.tempo {
             None => like.beat_us,
@@ -253,6 +253,8 @@ mod tests {
         assert_eq!((own.name.as_ref(), own.tonic, own.mode, own.melody), ("mine", 9, focus.mode, focus.melody));
         assert_eq!(own.controls[3], (Parameter::Reverb, 0.5));
         assert_eq!(own.about, "A dorian, 72 beats a minute: mine varied");
+        let minor = Style::from_yaml("key: bb\nmode: minor\n", "mine").unwrap();
+        assert_eq!((minor.key(), minor.mode), ("A#", Mode::Aeolian));
         let own = Style::from_yaml("like: sleep\nchords: {triad: 1}", "mine").unwrap();
         assert_eq!(own.colours, [1, 15, 15, 10, 10]);
         let folder = tempfile::tempdir().unwrap();

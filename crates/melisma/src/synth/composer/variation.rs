@@ -3,7 +3,7 @@
 //! Every front passes the same names and texts, so the same request is the same piece everywhere.
 
 use super::mode::Mode;
-use super::preset::{PITCH_CLASSES, Style};
+use super::preset::{PITCH_CLASSES, Style, pitch_class};
 use crate::synth::parameter::Parameter;
 use crate::{Error, Result};
 
@@ -48,8 +48,8 @@ impl Variation {
     ///
     /// | name | value |
     /// |---|---|
-    /// | `key` | `C`, `C#` to `B` |
-    /// | `mode` | `aeolian`, `dorian`, `lydian` or `phrygian` |
+    /// | `key` | `C`, `C#` or `Db` to `B`, also in lower case |
+    /// | `mode` | `aeolian` or `minor`, `dorian`, `lydian` or `phrygian` |
     /// | `tempo` | 30 to 180 beats per minute |
     /// | `intensity` | 0 to 1: density and loudness of the notes; 0.5 leaves the style as it is |
     /// | `voices` | some of `melody,arpeggio,drums,swells` beside chords and bass |
@@ -63,12 +63,11 @@ impl Variation {
         let expected = |what: &str| Error::invalid(format!("{name}={shown}: expected {what}"));
         match name {
             "key" => {
-                let tonic = PITCH_CLASSES.iter().position(|key| *key == value);
-                let tonic = tonic.ok_or_else(|| expected(&PITCH_CLASSES.join(", ")))?;
-                self.tonic = Some(tonic as u8);
+                let tonic = pitch_class(value);
+                self.tonic = Some(tonic.ok_or_else(|| expected(&PITCH_CLASSES.join(", ")))?);
             }
             "mode" => {
-                let mode = Mode::ALL.into_iter().find(|mode| mode.name() == value);
+                let mode = Mode::named(value);
                 self.mode = Some(mode.ok_or_else(|| expected(&Mode::ALL.map(Mode::name).join(", ")))?);
             }
             "tempo" => {
@@ -208,6 +207,17 @@ mod tests {
         assert!(varied("focus", &[("intensity", "1")]).velocity > focus.velocity);
         let sound = varied("focus", &[("reverb", "0"), ("brightness", "2.5")]).controls.map(|(_, value)| value);
         assert_eq!(sound, [0.8, 2.5, 0.4, 0.0, 0.2]);
+    }
+
+    #[test]
+    fn a_key_has_several_names() {
+        for (names, tonic) in [(["A#", "Bb", "bb"], 10), (["C", "c", "B#"], 0), (["B", "b", "Cb"], 11)] {
+            assert!(names.iter().all(|key| varied("focus", &[("key", key)]).tonic == tonic), "{names:?}");
+        }
+        assert_eq!(varied("focus", &[("mode", "minor")]).mode, Mode::Aeolian);
+        for (name, value) in [("key", ""), ("key", "Bbb"), ("key", "A#m"), ("mode", "major")] {
+            assert!(Variation::default().set(name, value).is_err(), "{name}={value}");
+        }
     }
 
     #[test]
