@@ -53,11 +53,24 @@ impl Codec {
         let loaded = context.memory().reserve(Space::Host, loaded_bytes(source))?;
         let model = Model::open_in(context, source).map_err(|error| match error.kind() {
             ErrorKind::Corrupt | ErrorKind::Truncated => with_hint(error, DAMAGED),
-            _ => with_hint(error, WANTED),
+            _ => match hub_name(source) {
+                Some(name) => {
+                    let download = format!("hf download {source} --local-dir {name}");
+                    with_hint(error, &format!("download it first: `{download}`, then use --model {name}"))
+                }
+                None => with_hint(error, WANTED),
+            },
         })?;
         let load_seconds = start.elapsed().as_secs_f64();
         Ok(Self { model: Arc::new(model), device: context.device().clone(), load_seconds, _memory: loaded })
     }
+}
+
+/// Returns the name of a model if `source` is `OWNER/NAME` as on Hugging Face, and nothing of that name is here.
+fn hub_name(source: &str) -> Option<&str> {
+    let (owner, name) = source.split_once('/')?;
+    let is_name = |part: &str| part.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && !part.contains('/');
+    (is_name(owner) && is_name(name) && !Path::new(owner).exists()).then_some(name)
 }
 
 /// Returns the bytes of a model's weights as floats in memory, estimated from the largest weights file that
@@ -98,6 +111,14 @@ pub fn with_hint(error: Error, hint: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_hub_are_told_from_paths() {
+        assert_eq!(hub_name("hubertsiuzdak/snac_24khz"), Some("snac_24khz"));
+        for path in ["snac_24khz", "snac_24khz/", "./snac_24khz", "../a", "/a/b", "a/b/c", "src/codec"] {
+            assert_eq!(hub_name(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn halves_become_floats() {

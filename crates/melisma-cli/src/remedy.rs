@@ -61,6 +61,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::GiveKey => "give a key with --api-key-file or MELISMA_API_KEY",
         Remedy::NameCodec => "name the codec that it was trained with: --model DIR",
         Remedy::AllowMissing => "use --allow-missing to merge without their rows",
+        Remedy::NamePathColumn => "name the column with the names of the audio files with --path-column",
     };
     fixed.to_owned()
 }

@@ -53,6 +53,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::UseStore(kinds) => format!("use store={}", quoted(kinds)),
         Remedy::UseRowType(dtype) => format!("use dtype=\"{dtype}\""),
         Remedy::GiveKey => "give api_key".to_owned(),
+        Remedy::NamePathColumn => "name the column with the names of the audio files: path_column".to_owned(),
         Remedy::NameCodec => "give the codec that it was trained with: model=\"snac_24khz/\"".to_owned(),
         // The package has no arguments for these.
         Remedy::Words(_) | Remedy::ShowDevices | Remedy::AllowMissing => remedy.to_string(),

@@ -97,6 +97,8 @@ pub enum Remedy {
     UseShards,
     /// Merging without the missing shards.
     AllowMissing,
+    /// Another column of a table, with the names of the audio files.
+    NamePathColumn,
     /// One of these kinds of dataset.
     UseStore(Vec<String>),
     /// Dataset rows of this element type.
@@ -201,6 +203,7 @@ impl Remedy {
             Self::SkipFailures,
             Self::UseShards,
             Self::AllowMissing,
+            Self::NamePathColumn,
             Self::use_store(&["hdf5", "npy"]),
             Self::UseRowType("f32".to_owned()),
             Self::GiveKey,
@@ -303,6 +306,7 @@ impl fmt::Display for Remedy {
             Self::SkipFailures => f.write_str("list files that fail instead of stopping at the first"),
             Self::UseShards => f.write_str("build it in shards"),
             Self::AllowMissing => f.write_str("allow missing shards, to merge without their rows"),
+            Self::NamePathColumn => f.write_str("name the column with the names of the audio files"),
             Self::UseStore(kinds) => write!(f, "use the store {}", Self::alternatives(kinds)),
             Self::UseRowType(dtype) => write!(f, "use dtype {dtype}"),
             Self::GiveKey => f.write_str("give a key"),

@@ -13,6 +13,7 @@ use melisma::text::count;
 use melisma::{Error, Result};
 
 use crate::args::InputArgs;
+use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal;
 
@@ -23,6 +24,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Finds the input files, and says what was left out.
 pub fn find(session: &Session, places: &[PathBuf], files: &InputArgs) -> Result<Inputs> {
+    if places.iter().any(|place| is_pipe(place)) {
+        return Err(Error::invalid("-: stdin is not an audio file here").with_hint("for a list of files use --list -"));
+    }
     let inputs = Search::new(places).with_list(files.list.clone()).with_root(files.root.clone()).run()?;
     if let Some(trace) = &session.settings.trace.value {
         output::refuse_among(trace, inputs.files.iter().map(Input::path))?;

@@ -1,5 +1,6 @@
 //! `melisma encode` of many files: a corpus of tokens.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use melisma::dataset::{
@@ -123,7 +124,16 @@ fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
             return Err(Error::invalid(message).with_hint("use it with an output that ends with .jsonl"));
         }
         let store = StoreKind::choose(None, &args.output).map_err(|error| {
-            Error::new(error.kind(), error.to_string()).with_hint(format!(
+            let message = match args.output.extension().and_then(OsStr::to_str) {
+                Some(suffix @ ("txt" | "json")) => {
+                    format!(
+                        "{}: `.{suffix}` holds the tokens of one audio file; these become a corpus",
+                        args.output.display()
+                    )
+                }
+                _ => error.to_string(),
+            };
+            Error::new(error.kind(), message).with_hint(format!(
                 "{}use a name that ends with .safetensors, .h5 or .jsonl, or one without a suffix for a folder",
                 of_list(args)
             ))

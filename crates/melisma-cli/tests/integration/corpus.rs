@@ -153,6 +153,7 @@ fn orpheus_lines_are_the_ids_of_fine_tuning_scripts() {
         (&["w", "-o", "x.safetensors", "--format", "orpheus"], "--format orpheus"),
         (&["w", "-o", "x.jsonl", "--format", "ids"], "--format ids"),
         (&["w", "-o", "-"], "pipe"),
+        (&["w", "-o", "x.txt"], "x.txt: `.txt` holds the tokens of one audio file"),
         (&["w", "-o", "x.zip"], "unknown output suffix `.zip`"),
         (&["w", "-o", "x.jsonl", "--shard", "3/2"], "--shard 3/2"),
     ] {

@@ -105,6 +105,11 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
         (&["--metadata", "train.tsv", "--text-column", "words"][..], "no column `words`"),
         (&["--metadata", "absent.tsv", "--text-column", "2"], "absent.tsv"),
         (&["--metadata", "train.tsv"], "--text-column"),
+        (
+            &["--metadata", "train.tsv", "--text-column", "sentence", "--path-column", "client"],
+            "train.tsv: no row matches an input file: line 2 names `x`, the first file is 000.wav\n\
+             hint: name the column with the names of the audio files with --path-column",
+        ),
     ] {
         let (code, _, stderr) = encode(&sandbox, &[&["w", "-o", "b.jsonl"], more].concat());
         assert!(code == 2 && stderr.contains(message), "{stderr}");

@@ -87,6 +87,7 @@ fn what_is_not_one_form_of_lines_is_refused() {
     }
     let spectrograms = ["dataset", "build", "w", "-o", "mel.h5", "--segment", "50ms"];
     assert_eq!(sandbox.run(&spectrograms).code, 0);
+    std::fs::write(sandbox.path("2.jsonl.failures.jsonl"), "").unwrap();
     let before = sandbox.files();
     let named = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
     for (shards, more, message) in [
@@ -96,6 +97,11 @@ fn what_is_not_one_form_of_lines_is_refused() {
             "1.jsonl: lines have no columns: frames that repeat were dropped",
         ),
         (named(&["keep.jsonl"]), &["-o", "a.h5"], "keep.jsonl: lines have no columns: files that failed"),
+        (
+            named(&["1.jsonl", "2.jsonl", "2.jsonl.failures.jsonl"]),
+            &["-o", "a.jsonl"],
+            "2.jsonl.failures.jsonl: this is a list of failures, not a shard",
+        ),
         (named(&["1.jsonl", "2.safetensors"]), &["-o", "a.jsonl"], "some shards are lines, and some are not"),
         (
             named(&["1.jsonl", "2.jsonl", "keep-3.jsonl"]),
@@ -140,5 +146,6 @@ fn joined_lines_are_checked_one_by_one() {
         std::fs::write(sandbox.path("all.jsonl"), content).unwrap();
         let ran = sandbox.run(&["dataset", "verify", "all.jsonl"]);
         assert!(ran.code == 3 && ran.stderr.contains(message), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("hint: "), "{}", ran.stderr);
     }
 }

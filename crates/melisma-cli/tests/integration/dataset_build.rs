@@ -206,6 +206,7 @@ fn wrong_usage_is_refused_before_any_work() {
     for (more, message) in [
         (&["w", "-o", "a.zip"][..], "unknown output suffix `.zip`"),
         (&["w", "-o", "rows.npy"], "rows.npy: a dataset is a folder of .npy files"),
+        (&["-", "-o", "a.h5"], "use --list -"),
         (&["nowhere", "-o", "a.h5"], "nowhere: No such file"),
         (&["w", "-o", "a.h5", "--segment", "10"], "is not a duration"),
         (&["w", "-o", "a.h5", "--segment", "1ms"], "too few to reflect"),

@@ -206,6 +206,10 @@ fn files_that_are_there_twice_are_refused() {
     std::fs::copy(sandbox.path("a.h5"), sandbox.path("b.h5")).unwrap();
     let ran = sandbox.run(&["dataset", "merge", "a.h5", "b.h5", "-o", "c.h5"]);
     assert!(ran.code == 2 && ran.stderr.contains("the files of a.h5 and b.h5 overlap"), "{}", ran.stderr);
+    std::fs::rename(sandbox.path("w/n.wav"), sandbox.path("w/z.wav")).unwrap();
+    build(&sandbox, "d.h5", &[]);
+    let ran = sandbox.run(&["dataset", "merge", "a.h5", "d.h5", "-o", "c.h5"]);
+    assert!(ran.code == 2 && ran.stderr.contains("a.h5 and d.h5 are not shards of one build"), "{}", ran.stderr);
     assert!(!sandbox.path("c.h5").exists());
 }
 

@@ -81,6 +81,9 @@ fn parts_are_files_of_their_own() {
     assert!(std::fs::read(sandbox.path("b.safetensors")).unwrap().ends_with(&[7; 400]));
     let tile = ["unpack", "m.packed.safetensors", "--tensor", "w", "--tile", "0,1", "-o", "t.safetensors"];
     assert_eq!(sandbox.run(&tile).code, 0);
+    assert_eq!(sandbox.run(&["unpack", "m.packed.safetensors", "--tensor", "b", "-o", "b.npy"]).code, 0);
+    let array = melisma::format::npy::read(sandbox.path("b.npy")).unwrap();
+    assert_eq!((array.shape(), array.bytes()), (&[100][..], &[7; 400][..]));
     let missing = sandbox.run(&["unpack", "m.packed.safetensors", "--tensor", "w", "--tile", "9,9", "-o", "x"]);
     assert!(missing.code == 2 && missing.stderr.contains("no tile 9,9; the tensor has"), "{}", missing.stderr);
     assert!(!sandbox.path("x").exists() && !sandbox.path("x.partial").exists());

@@ -16,7 +16,14 @@ fn a_checkpoint_is_packed_but_never_removed() {
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("m.bin: --rm does not work with PyTorch checkpoints"), "{}", refused.stderr);
     assert_eq!(sandbox.files(), ["m.bin"]);
-    assert_eq!(sandbox.run(&["pack", "m.bin"]).code, 0);
+    let packed = sandbox.run(&["pack", "m.bin"]);
+    assert_eq!(packed.code, 0);
+    assert!(packed.stdout.contains("verified; the checkpoint has "), "zip and pickle take room: {}", packed.stdout);
+    for listed in [&["pack", "-l", "m.bin"][..], &["pack", "-t", "m.bin"]] {
+        let ran = sandbox.run(listed);
+        let expected = "error: m.bin: this PyTorch checkpoint is not packed\nhint: `melisma pack` packs it";
+        assert!(ran.code == 2 && ran.stderr.starts_with(expected), "{}", ran.stderr);
+    }
     assert_eq!(sandbox.run(&["pack", "-t", "m.packed.safetensors"]).code, 0);
     assert_eq!(sandbox.run(&["unpack", "m.packed.safetensors"]).code, 0);
     assert_eq!(sandbox.files(), ["m.bin", "m.packed.safetensors", "m.safetensors"]);

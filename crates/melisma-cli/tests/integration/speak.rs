@@ -65,6 +65,23 @@ fn a_text_becomes_audio_and_tokens() {
     assert_eq!(json(&sandbox, &[&[text], &greedy[..]].concat())["voice"], "bob");
 }
 
+#[test]
+fn the_words_of_a_text_are_printed_and_nothing_is_spoken() {
+    let sandbox = stocked();
+    let before = sandbox.files();
+    let text = "Dr. Smith paid\n$3.50. \u{1f600}";
+    let words = "Doctor Smith paid three dollars and fifty cents.";
+    let ran = done(&sandbox, &[text, "--print-words", "--normalize"]);
+    assert_eq!(ran.stdout, format!("{words}\n"));
+    assert!(ran.stderr.contains("note: left out"), "{}", ran.stderr);
+    assert_eq!(done(&sandbox, &[text, "--print-words", "--normalise=off"]).stdout, "Dr. Smith paid $3.50. \u{1f600}\n");
+    assert_eq!(done(&sandbox, &["--print-words", "--", "-5 degrees"]).stdout, "-5 degrees\n");
+    assert_eq!(json(&sandbox, &[text, "--print-words", "--normalise"])["words"], words);
+    assert_eq!(sandbox.files(), before);
+    let said = json(&sandbox, &[text, "-o", "a.wav", "--normalise", "--seed", "three"]);
+    assert_eq!((&said["words"], &said["seed"]), (&words.into(), &melisma::synth::seed("three").into()));
+}
+
 /// On a GPU a text has the same bytes alone, beside others and again; f32 weights need a permission.
 #[test]
 fn texts_become_audio_on_cuda() {
@@ -142,7 +159,7 @@ fn a_list_speaks_what_it_can_and_resumes() {
     assert_eq!((&said["texts"], said["failures"].as_array().unwrap().len()), (&Value::from(3), 7), "{said}");
     assert_eq!(said["expected"]["texts_at_once"], 3, "{said}");
     for expected in [
-        "line 3: expected ident",
+        "line 3: this is not JSON, at column 2",
         "line 4: the text is empty",
         "line 5: unknown voice `eve`",
         "line 7: `../d` cannot be the name of a file",
@@ -321,12 +338,14 @@ fn bad_texts_voices_and_models_are_refused_and_leave_nothing() {
         (&["🎉", "-o", "x.wav"], "the text has no word to speak"),
         (&["Hi.", "-o", "x.wav", "--voice", "eve"], "hint: the voices are ann, bob"),
         (&["Hi.", "-o", "x.aac"], ".wav, .flac, .mp3 or .opus"),
-        (&["Hi.", "-o", "x.wav", "--tokens", "x.tokens"], "unknown output suffix"),
+        (&["Hi.", "-o", "x.wav", "--tokens", "x.tokens"], "hint: name it .txt, .json, .npy or .safetensors\n"),
+        (&["-5 degrees", "-o", "x.wav"], "hint: put `--` after all flags, before a text that begins with `-`"),
+        (&["Hi.", "-o", "x.wav", "--print-words"], "cannot be used with"),
         (&["Hi.", "-o", "x.wav", "--top-p", "2"], "a top-p of 2 is not possible"),
         (&["Hi.", "-o", "x.wav", "--temperature", "nan"], "temperature"),
         (&["Hi.", "-o", "x.wav", "--speed", "9"], "speed"),
         (&["Hi.", "-o", "x.wav", "--model", "builtin:mini24"], "the voice model was trained with"),
-        (&["--file", "latin1.txt", "-o", "x.wav"], "latin1.txt: this is not UTF-8 text"),
+        (&["--file", "latin1.txt", "-o", "x.wav"], "latin1.txt: this is not UTF-8 text\nhint: convert it to UTF-8"),
         (&["--file", "none.txt", "-o", "x.wav"], "none.txt"),
         (&["Hi.", "-o", "-", "--json"], "--json and -o - both need stdout"),
         (&["-o", "x.wav"], "TEXT"),

@@ -295,6 +295,7 @@ fn what_is_refused() {
     std::fs::write(sandbox.path("cut.mid"), b"MThd\0\0\0\x06\0\x01\xff\xff\0\x60MTrk\0\0\0\x04\0\xff\x2f\0").unwrap();
     std::fs::write(sandbox.path("tempo.mid"), b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk\0\0\0\x07\0\xff\x51\x03\0\0\0")
         .unwrap();
+    std::fs::write(sandbox.path("empty.mid"), b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk\0\0\0\x04\0\xff\x2f\0").unwrap();
     std::fs::write(sandbox.path("there.wav"), b"").unwrap();
     let mut text = String::new();
     for args in [
@@ -311,6 +312,7 @@ fn what_is_refused() {
         &["days.json", "-o", "a.wav"],
         &["cut.mid", "-o", "a.wav"],
         &["tempo.mid", "-o", "a.wav"],
+        &["empty.mid", "-o", "a.wav"],
         &["preset:focus", "-o", "a.aac"],
         &["preset:focus", "-o", "a.opus", "--sample-format", "f32"],
         &["preset:focus", "-o", "a.flac", "--sample-format", "f32"],
@@ -318,6 +320,7 @@ fn what_is_refused() {
         &["preset:focus", "-o", "a.wav", "--seconds", "0"],
         &["preset:focus", "-o", "a.wav", "--seconds", "-1"],
         &["preset:focus", "-o", "a.wav", "--seconds", "NaN"],
+        &["preset:focus", "-o", "a.wav", "--seconds", "1:30"],
         &["preset:focus", "-o", "a.wav", "--rate", "7999"],
         &["preset:focus", "-o", "a.wav", "--loudness", "loud"],
         &["preset:focus", "-o", "a.wav", "--clips", "2"],

@@ -105,6 +105,7 @@ fn presets_are_files_too() {
         (&["preset:mine/broken.yaml", "-o", "e.wav"][..], "mine/broken.yaml: "),
         (&["preset:mine/none.yaml", "-o", "e.wav"], "mine/none.yaml: "),
         (&["a.mid", "--print-preset"], "only a preset can be printed"),
+        (&["preset:bright", "--print-preset", "-o", "e.yaml"], "cannot be used with"),
         (&["--list", "nowhere"], "nowhere: "),
     ] {
         let refused = sandbox.run(&[&["synth"], args].concat());

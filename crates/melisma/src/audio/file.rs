@@ -7,7 +7,7 @@ use melisma_kernels::process::open_without_waiting;
 
 use crate::{Error, Remedy, Result};
 
-const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF";
+pub(super) const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, Opus, WebM, M4A, AIFF or CAF";
 
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {

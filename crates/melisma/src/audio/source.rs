@@ -1,5 +1,6 @@
 //! Reads a file as mono audio at a given rate, at any sample position.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use super::Channel;
 use super::decode::Decoder;
-use super::file::open_regular;
+use super::file::{EXPECTED, open_regular};
 use super::resample::{Ratio, Resampler};
 use super::wav;
 use crate::{Error, Result};
@@ -18,6 +19,7 @@ const BLOCK: usize = 1 << 14;
 
 /// The rates of recordings. Others are damage, or not audio.
 const RECORDED_HZ: RangeInclusive<u32> = 1_000..=768_000;
+const WAV_SUFFIXES: [&str; 5] = ["wav", "wave", "w64", "rf64", "bw64"];
 
 /// The audio that is wanted from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,7 +273,7 @@ impl Origin {
     /// Opens `path`, and its facts at its own rate; `count` returns the length of a compressed file.
     fn open(path: &Path, channel: Channel, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<(Self, Facts)> {
         let file = open_regular(path)?;
-        if is_wav(&file) {
+        if is_wav(&file, path)? {
             let wav = wav::File::new(file, reads)?;
             let header = wav.header();
             let is_i16 = header.n_channels == 1 && header.coding.format() == wav::SampleFormat::S16;
@@ -334,8 +336,16 @@ impl Resampling {
     }
 }
 
-fn is_wav(file: &File) -> bool {
+/// Returns whether the file at `path` goes to the WAV reader, by its first bytes. A WAV file too short for any format
+/// does: the reader reports it.
+fn is_wav(file: &File, path: &Path) -> Result<bool> {
     let mut start = [0; 12];
-    // A file too short for any format goes to the WAV reader, which reports it.
-    file.read_exact_at(&mut start, 0).is_err() || wav::is_wav(&start)
+    let n = file.read_at(&mut start, 0).map_err(|error| Error::io("reading it", error))?;
+    let is_wav = wav::is_wav(&start[..n]);
+    let is_name = |suffix: &OsStr| WAV_SUFFIXES.iter().any(|known| suffix.eq_ignore_ascii_case(known));
+    match n < start.len() && !is_wav {
+        true if path.extension().is_some_and(is_name) => Ok(true),
+        true => Err(Error::unsupported("its audio format is not known").with_hint(EXPECTED)),
+        false => Ok(is_wav),
+    }
 }

@@ -122,6 +122,9 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
     if shard >= n_shards {
         return Err(Error::invalid(format!("shard {shard} is out of range: {n_shards} shards, counted from 0")));
     }
+    if let Feature::Tokens(tokens) = &request.feature {
+        tokens.texts.check_inputs(request.inputs)?;
+    }
     let job = Job::new(request)?;
     let part = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.feature.clone(), request.inputs, part, Scan { threads, counters })?;

@@ -16,7 +16,7 @@ use super::text::Text;
 use crate::dataset::failure::{Action, Failure, TEXT_STAGE};
 use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::text::count;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// The name of a path column that need not be given.
 const PATH_COLUMN: &str = "path";
@@ -258,6 +258,25 @@ impl Metadata {
         let record = self.dialect.records(BufReader::new(At::new(&self.file, at)), at).next();
         let record = record.ok_or_else(|| Error::truncated("the table has become shorter"));
         record.and_then(|record| record?.fields()).map_err(|error| error.at(self.path.display()))
+    }
+
+    /// Fails if no row belongs to any of `inputs`, as when another column than that of the paths was named.
+    pub(super) fn check_inputs(&self, inputs: &Inputs) -> Result<()> {
+        let (Some(first), Some(input)) = (self.rows.iter().min_by_key(|row| row.line), inputs.files.first()) else {
+            return Ok(());
+        };
+        if inputs.files.iter().any(|input| self.row_of(input).is_some()) {
+            return Ok(());
+        }
+        let fields = self.fields_at(first.at)?;
+        let cell = fields.get(self.path_column).map_or("", String::as_str);
+        let table = self.path.display();
+        let message = format!(
+            "{table}: no row matches an input file: line {} names `{cell:.80}`, the first file is {}",
+            first.line,
+            input.name()
+        );
+        Err(Error::invalid(message).with_hint(Remedy::NamePathColumn))
     }
 
     pub(super) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {

@@ -60,6 +60,14 @@ impl Texts {
         }
     }
 
+    /// Fails if a table has no row for any of `inputs`.
+    pub(in crate::dataset) fn check_inputs(&self, inputs: &Inputs) -> Result<()> {
+        match self {
+            Self::Beside => Ok(()),
+            Self::Table(table) => table.check_inputs(inputs),
+        }
+    }
+
     /// Returns texts that belong to none of `inputs`, and rows of the table that cannot be read.
     pub(in crate::dataset) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
         match self {

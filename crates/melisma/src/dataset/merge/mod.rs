@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use columns::{copy, layout};
-use shard::{Named, bounds, numbered, same_inputs, total};
+use shard::{Named, bounds, numbered, overlapping, same_inputs, total};
 
 use super::counters::Counters;
+use super::failure;
 use super::store::lines::Lines;
 use super::store::paths::Paths;
 use super::store::verify::verify_watched;
@@ -117,6 +118,11 @@ pub fn merge_watched(request: &Merge<'_>, counters: &Counters) -> Result<Merged>
     }
     guard::output(request.output)?;
     guard::beside(&paths, request.store, request.existing)?;
+    let is_list_name = |shard: &&PathBuf| shard.as_os_str().as_encoded_bytes().ends_with(b".failures.jsonl");
+    if let Some(list) = request.shards.iter().filter(is_list_name).find(|shard| failure::is_list(shard)) {
+        return Err(Error::invalid(format!("{}: this is a list of failures, not a shard", list.display()))
+            .with_hint("leave it out, as with the pattern part-?.jsonl"));
+    }
     match request.shards.iter().filter(|shard| Lines::is_name(shard)).count() {
         0 => merge_stores(request, &paths, counters),
         n if n == request.shards.len() => lines::merge(request, &paths, counters),
@@ -136,9 +142,7 @@ fn merge_stores(request: &Merge<'_>, paths: &Paths, counters: &Counters) -> Resu
     for pair in parts.windows(2) {
         let is_empty = pair[1].0.0 == i64::MAX;
         if !is_empty && pair[0].0.1 >= pair[1].0.0 {
-            let message = format!("the files of {} and {} overlap", pair[0].1.display(), pair[1].1.display());
-            return Err(Error::invalid(message)
-                .with_hint("name each shard once, and do not merge a dataset that was merged before"));
+            return Err(overlapping(&named(pair)));
         }
     }
     let (missing, n_unnumbered) = numbered(&named(&parts), request.missing)?;

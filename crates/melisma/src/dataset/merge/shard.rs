@@ -50,6 +50,25 @@ pub(super) fn same_inputs(parts: &[Named<'_>]) -> Result<()> {
     }
 }
 
+/// Returns the error for two parts that both have files of the same indices.
+pub(super) fn overlapping(pair: &[Named<'_>]) -> Error {
+    let paths: Vec<String> = pair.iter().map(|(path, _)| path.display().to_string()).collect();
+    let plans: Vec<Option<&str>> = pair.iter().map(|(_, attributes)| text(attributes, "plan")).collect();
+    let is_same = plans.windows(2).all(|plans| plans[0] == plans[1]);
+    let is_shard = |(_, attributes): &Named<'_>| number(attributes).is_some() || is_old(attributes);
+    if is_same || pair.iter().all(is_shard) {
+        return Error::invalid(format!("the files of {} overlap", paths.join(" and ")))
+            .with_hint("name each shard once, and do not merge a dataset that was merged before");
+    }
+    Error::invalid(format!("{} are not shards of one build", paths.join(" and ")))
+        .with_hint("build one dataset of the files of both, or its shards, and merge those")
+}
+
+/// Returns whether the format is too old to record the number of a shard.
+fn is_old(attributes: &Map<String, Value>) -> bool {
+    attributes.get("version").and_then(Value::as_i64) < Some(2)
+}
+
 /// Returns the shard's number, counted from 1, and the number of shards.
 pub(super) fn number(attributes: &Map<String, Value>) -> Option<(u64, u64)> {
     let (index, total) = text(attributes, "shard")?.split_once('/')?;
@@ -62,7 +81,6 @@ pub(super) fn total(parts: &[Named<'_>]) -> Option<u64> {
 
 /// Returns the missing shards, and the number of shards without a number.
 pub(super) fn numbered(parts: &[Named<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
-    let is_old = |attributes: &Map<String, Value>| attributes.get("version").and_then(Value::as_i64) < Some(2);
     let n_unnumbered = parts.iter().filter(|(_, named)| number(named).is_none() && is_old(named)).count();
     let Some(total) = total(parts) else { return Ok((Vec::new(), n_unnumbered)) };
     let mut there = BTreeSet::new();

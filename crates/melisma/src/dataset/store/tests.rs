@@ -86,3 +86,13 @@ fn kinds_follow_the_name() {
     assert!(error.to_string().contains("in/rows.npy: a dataset is a folder of .npy files"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.to_string().contains("in/rows")), "{error}");
 }
+
+#[test]
+fn an_error_names_ten_damaged_rows() {
+    let mut found = verify::Verified::default();
+    (0..3).for_each(|row| found.damage(row, format!("{row}.wav").as_bytes()));
+    let expected = "3 rows damaged, the first is row 0, of 0.wav; row 1, of 1.wav; row 2, of 2.wav";
+    assert_eq!(found.check().unwrap_err().to_string(), expected);
+    (3..12).for_each(|row| found.damage(row, b""));
+    assert!(found.check().unwrap_err().to_string().ends_with("; row 9; and 2 more"));
+}

@@ -22,6 +22,9 @@ use crate::{Error, ErrorKind, Remedy, Result};
 /// The most damaged rows that are listed.
 const MAX_NAMED: usize = 1000;
 
+/// The most damaged rows that an error names.
+const MAX_SHOWN: usize = 10;
+
 /// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,6 +69,11 @@ impl Verified {
             let first = named.map_or_else(String::new, |(row, file)| format!(", the first is row {row}{}", of(file)));
             let fault = self.fault.as_ref().map_or_else(String::new, |fault| format!(" ({fault})"));
             found.push(format!("{} damaged{first}{fault}", count(self.damaged, "row")));
+            let others = self.first_damaged.iter().zip(&self.first_files).skip(1).take(MAX_SHOWN - 1);
+            found.extend(others.map(|(row, file)| format!("row {row}{}", of(file))));
+            if self.damaged > MAX_SHOWN as u64 {
+                found.push(format!("and {} more", self.damaged - MAX_SHOWN as u64));
+            }
         }
         if self.pending > 0 {
             found.push(format!("{} missing", count(self.pending, "row")));
@@ -81,7 +89,9 @@ impl Verified {
             (_, 0) => Remedy::ResumeBuild,
             _ => Remedy::RepairRows,
         };
-        Err(Error::new(ErrorKind::Check, found.join("; ")).with_hint(remedy))
+        let error = Error::new(ErrorKind::Check, found.join("; "));
+        // Lines have no hash of each row, so their rows cannot be repaired.
+        Err(if self.missing_origin.is_some() { error } else { error.with_hint(remedy) })
     }
 
     fn add(&mut self, other: Self) {

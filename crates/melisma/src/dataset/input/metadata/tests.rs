@@ -135,6 +135,21 @@ fn a_table_without_any_text_is_an_error() {
 }
 
 #[test]
+fn a_table_without_a_row_of_any_input_is_an_error() {
+    let content = "client_id,text\n77aa,one\n77ab,two\nb,three\n";
+    let (_folder, found) = table(content.as_bytes(), "t.csv", "text");
+    let found = found.unwrap();
+    let inputs = |names: &[&str]| Inputs {
+        files: names.iter().map(|name| Input::new(name.as_ref(), PathBuf::from(name))).collect(),
+        ..Inputs::default()
+    };
+    found.check_inputs(&inputs(&["a.wav", "b.wav"])).unwrap();
+    let error = found.check_inputs(&inputs(&["a.wav", "c.wav"])).unwrap_err();
+    assert!(error.to_string().ends_with("line 2 names `77aa`, the first file is a.wav"), "{error}");
+    assert_eq!(Remedy::of(&error), [Remedy::NamePathColumn]);
+}
+
+#[test]
 fn an_open_quote_costs_one_row() {
     let (_folder, found) = table(b"a,\"one\nb,two\nc,three\n", "t.csv", "2");
     let found = found.unwrap();
