@@ -1,6 +1,7 @@
 //! `melisma serve`: live decoding for many clients.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,6 @@ use melisma::runtime::machine::{passed_listener, raise_file_limit};
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
 use melisma::speak::{Opening, Speaker};
-use melisma::text::count;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
 use melisma_server::metrics::Metrics;
@@ -56,6 +56,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     session.say(&url);
     session.note_unread_config();
     session.warn_of_misspelt_variables();
+    warn_of_open_files(session, args);
     if args.upstream.is_some() && args.model.as_deref() == Some(BUILTIN) {
         session.say(&format!(
             "warning: --upstream with --model {BUILTIN}: a language model such as Orpheus speaks in codes of its own \
@@ -64,6 +65,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     }
     // This is the only call of `set`.
     let _ = reloader.set(Reloader {
+        metrics: server.metrics(),
         keys,
         key_file: args.api_key_file.clone(),
         upstream: server.upstream().zip(args.upstream.clone()),
@@ -85,9 +87,9 @@ fn take_signals(stopper: &Stopper, reloader: &Arc<OnceLock<Reloader>>, log: &Log
     });
     // A reader that blocks must not block the server, so the log writes this line.
     interrupt::on_first_signal(move || {
-        log.line(Level::Info, "draining: open streams are finished; a second signal ends them");
         systemd::tell("STOPPING=1");
-        stopper.drain();
+        let line = "draining: open streams are finished; a second signal ends them";
+        stopper.drain_telling(|| log.line(Level::Info, line));
     });
 }
 
@@ -173,6 +175,7 @@ fn required_memory(model: &str, device: &Device, max_streams: usize) -> Needed {
 
 /// What a running server reads again.
 struct Reloader {
+    metrics: Arc<Metrics>,
     keys: Keyring,
     key_file: Option<PathBuf>,
     /// The language model and its URL.
@@ -186,12 +189,11 @@ impl Reloader {
     fn reload(&self) {
         let keys = self.key_file.as_deref().map(|path| {
             self.keys.read_again(path)?;
-            Ok(count(self.keys.count() as u64, "key"))
+            Ok(self.keys.count())
         });
         let voices = self.upstream.as_ref().map(|(upstream, url)| {
             let config = Layers::read(&self.sources)?.section()?;
-            let n_voices = upstream.set_voices(upstream::Settings::new(url, &config)?)?;
-            Ok(count(n_voices as u64, "voice"))
+            upstream.set_voices(upstream::Settings::new(url, &config)?)
         });
         if keys.is_none() && voices.is_none() {
             self.log.line(Level::Warn, "warning: nothing to reload: there is neither a file of keys nor an upstream");
@@ -199,10 +201,11 @@ impl Reloader {
         for (name, read) in [("keys", keys), ("voices", voices)] {
             match read {
                 None => {}
-                Some(Ok(read)) => self.log.line(Level::Info, &format!("reloaded: {read}")),
+                Some(Ok(n)) => self.log.event(Level::Info, [("event", "reloaded".into()), (name, json!(n))]),
                 Some(Err(error)) => {
-                    let error: Error = error;
-                    self.log.line(Level::Error, &format!("error: the old {name} stay: {error}"));
+                    self.metrics.reload_failed();
+                    let message = format!("the old {name} stay: {error}");
+                    self.log.event(Level::Error, [("event", "reload_failed".into()), ("message", json!(message))]);
                 }
             }
         }
@@ -240,6 +243,16 @@ fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
     }
     let key = read_key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
     Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.upstream)? }).map(Some)
+}
+
+/// Warns of files of keys that every user of the machine can read.
+fn warn_of_open_files(session: &Session, args: &ServeArgs) {
+    for path in [&args.api_key_file, &args.upstream_key_file].into_iter().flatten() {
+        if path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o004 != 0) {
+            let path = path.display();
+            session.say(&format!("warning: {path}: every user can read the keys; run `chmod 600 {path}`"));
+        }
+    }
 }
 
 /// Returns the keys of the file, or the one of the environment.

@@ -180,6 +180,11 @@ impl Decoder {
         iter::once(self.batcher.slots()).chain(self.speakers.iter().map(Speakers::slots))
     }
 
+    /// Returns the largest load of these queues, from 0 to 1.
+    pub(crate) fn load(&self) -> f64 {
+        self.queues().map(SlotQueue::load).fold(0.0, f64::max)
+    }
+
     /// Returns the frames that wait for their step, in all engines.
     pub(crate) fn queue_depth(&self) -> usize {
         let own = self.speakers.iter().filter_map(Speakers::codec).map(|codec| codec.batcher.queue_depth());
@@ -189,8 +194,8 @@ impl Decoder {
 
 impl App {
     pub(crate) fn new(settings: Settings, stop: watch::Receiver<bool>) -> Self {
-        let Settings { guard, limits, log, upstream, build, .. } = settings;
-        let metrics = Arc::<Metrics>::default();
+        let Settings { guard, limits, log, upstream, build, stopper, .. } = settings;
+        let metrics = Arc::new(Metrics::new(stopper));
         Self {
             guard,
             limits,

@@ -41,6 +41,10 @@ pub struct Head {
     pub method: Option<String>,
     /// The path of its route, or `none`.
     pub route: &'static str,
+    /// What was asked for, if no route takes it.
+    pub path: Option<String>,
+    /// The id that the client gave the request.
+    pub client_request_id: Option<String>,
     /// Whether programs ask all the time, so that only a detailed log has it.
     pub is_probe: bool,
     /// The address of the client.
@@ -114,7 +118,7 @@ impl Record {
             self.app.metrics.refused(failure);
         }
         if failure.status != StatusCode::UNAUTHORIZED {
-            self.note("message", failure.message());
+            self.note("message", failure.log_message());
         }
     }
 
@@ -161,12 +165,14 @@ impl Drop for Record {
         let seconds = self.start.elapsed().as_secs_f64();
         self.app.metrics.request_seconds(self.head.route, seconds);
         let (status, reason) = status.map_or((CLIENT_LEFT, Some("client_left")), |status| (status, reason));
-        let fields: [(&str, Option<Value>); 9] = [
+        let fields: [(&str, Option<Value>); 11] = [
             ("event", Some("request".into())),
             ("request_id", Some(self.id.as_str().into())),
+            ("client_request_id", self.head.client_request_id.as_deref().map(Value::from)),
             ("client", self.head.client.map(|client| client.to_canonical().to_string().into())),
             ("method", self.head.method.as_deref().map(Value::from)),
             ("route", Some(self.head.route.into())),
+            ("path", self.head.path.as_deref().map(Value::from)),
             ("status", Some(status.into())),
             ("reason", reason.map(Value::from)),
             ("bytes", Some(self.n_bytes.load(Relaxed).into())),

@@ -89,6 +89,11 @@ impl Server {
         self.address
     }
 
+    /// Returns the counters.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.app.metrics)
+    }
+
     /// Returns the language model behind speech.
     pub fn upstream(&self) -> Option<Arc<Upstream>> {
         self.app.upstream.clone()
@@ -144,12 +149,20 @@ async fn drain_after(mut stop: watch::Receiver<bool>, time: Duration, drain: wat
     drain.send_replace(true);
 }
 
-/// Measures the capacity of the server and loads its model.
+/// Measures the capacity of the server and loads its model. If the server is asked to stop, this ends early.
 fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
+    let stopper = &app.metrics.stopper;
+    if stopper.is_draining() {
+        return Ok(());
+    }
     // These are the only calls of `set`.
     let _ = app.synth_pool.set(SynthPool::start(threads, app.limits.listeners)?);
-    let decoder = load(&app.metrics)?;
-    app.log.line(Level::Info, &format!("ready on {}: {}", decoder.device, decoder.batcher.capacity()));
+    let decoder = match load(&app.metrics) {
+        Err(_) if stopper.is_draining() => return Ok(()),
+        loaded => loaded?,
+    };
+    let ready = format!("ready on {}: {}", decoder.device, decoder.batcher.capacity());
+    stopper.unless_draining(|| app.log.line(Level::Info, &ready));
     let _ = app.decoder.set(decoder);
     Ok(())
 }

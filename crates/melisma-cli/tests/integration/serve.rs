@@ -1,9 +1,11 @@
 //! `melisma serve` from outside: the address, the samples, keys and signals.
 //! More than 400 lines because all tests share the server's process and its client.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,19 +41,24 @@ impl Drop for Served {
 }
 
 impl Served {
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let (events, (sender, lines)) = (BufReader::new(child.stderr.take().unwrap()), mpsc::channel());
-        std::thread::spawn(move || events.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let line = lines.recv_timeout(PATIENCE).unwrap();
-        let address = line.strip_prefix("http://").unwrap_or_else(|| panic!("{line}")).to_owned();
-        let served = Self { child, address, lines };
+    pub fn start(command: Command) -> Self {
+        let served = Self::begin(command);
         let start = Instant::now();
         while !served.ask("GET", "/ready", "", b"").starts_with(b"HTTP/1.1 200") {
             assert!(start.elapsed() < PATIENCE, "not ready");
             std::thread::sleep(Duration::from_millis(10));
         }
         served
+    }
+
+    /// A server that listens, and may not be ready yet.
+    fn begin(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (events, (sender, lines)) = (BufReader::new(child.stderr.take().unwrap()), mpsc::channel());
+        std::thread::spawn(move || events.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let line = lines.recv_timeout(PATIENCE).unwrap();
+        let address = line.strip_prefix("http://").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { child, address, lines }
     }
 
     pub fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -72,6 +79,13 @@ impl Served {
         while !self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never said {start}")).starts_with(start)
         {
         }
+    }
+
+    /// Waits for an event on stderr that has such a part.
+    fn hear_event(&self, part: &str) {
+        let hear = || self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no event has {part}"));
+        let is_it = |line: String| line.starts_with('{') && line.contains(part);
+        while !is_it(hear()) {}
     }
 
     /// Returns the lines of stderr that were not heard, up to its end.
@@ -333,6 +347,17 @@ fn a_capacity_is_cached_until_the_cache_is_cleared() {
 }
 
 #[test]
+fn a_server_that_is_stopped_while_it_measures_is_never_ready() {
+    let sandbox = Sandbox::new();
+    let mut served = Served::begin(sandbox.command(&["serve", "--port", "0", "--device", "cpu"]));
+    served.signal();
+    assert_eq!(served.child.wait().unwrap().code(), Some(0));
+    let lines = served.rest();
+    let (_, after) = lines.split_once("draining").unwrap_or_else(|| panic!("{lines}"));
+    assert!(!after.contains("ready on"), "{lines}");
+}
+
+#[test]
 fn a_second_signal_ends_open_streams() {
     let sandbox = Sandbox::new();
     let mut served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "1", "--device", "cpu"]));
@@ -358,10 +383,12 @@ fn a_hangup_reads_the_keys_and_the_voices_again() {
     let upstream = StandIn::start(|_| Script::Silence).unwrap();
     let write = |name: &str, text: &str| std::fs::write(sandbox.path(name), text).unwrap();
     write("keys", "ann: key-of-ann\n");
+    std::fs::set_permissions(sandbox.path("keys"), Permissions::from_mode(0o644)).unwrap();
     write("a.yaml", "upstream:\n  voices: ann, bo\n");
     let args = ["serve", "--port", "0", "--max-streams", "1", "--device", "cpu", "--model", "builtin:mini24"];
     let more = ["--upstream", &upstream.url(), "--api-key-file", "keys", "--config", "a.yaml"];
     let mut served = Served::start(sandbox.command(&[&args[..], &more].concat()));
+    served.hear("warning: keys: every user can read the keys; run `chmod 600 keys`");
     let voices = |served: &Served, name: &str| {
         let key = format!("authorization: Bearer key-of-{name}\r\n");
         String::from_utf8(served.ask("GET", "/v1/audio/voices", &key, b"")).unwrap()
@@ -370,21 +397,21 @@ fn a_hangup_reads_the_keys_and_the_voices_again() {
     write("keys", "# changed\nbo: key-of-bo streams=3\ncy: key-of-cy until=2999-01-01\n");
     write("a.yaml", "upstream:\n  voices: cy\n");
     served.send("-HUP");
-    served.hear("reloaded: 2 keys");
-    served.hear("reloaded: 1 voice");
+    served.hear_event(r#""event":"reloaded","keys":2}"#);
+    served.hear_event(r#""event":"reloaded","voices":1}"#);
     assert!(voices(&served, "ann").starts_with("HTTP/1.1 401"));
     let answer = voices(&served, "bo");
     assert!(answer.contains(r#""id":"cy""#) && !answer.contains(r#""id":"bo""#), "{answer}");
     write("keys", "bo: key-of-bo\ncy key-of-cy\n");
     write("a.yaml", "upstream:\n  voices: ' , '\n");
     served.send("-HUP");
-    served.hear("error: the old keys stay: keys:2: expected a name and a key");
-    served.hear("error: the old voices stay: ");
+    served.hear_event("\"message\":\"the old keys stay: keys:2: expected a name and a key");
+    served.hear_event("\"message\":\"the old voices stay: ");
     assert!(voices(&served, "cy").contains(r#""id":"cy""#));
     std::fs::remove_file(sandbox.path("keys")).unwrap();
     std::fs::create_dir(sandbox.path("keys")).unwrap();
     served.send("-HUP");
-    served.hear("error: the old keys stay: keys: not a file, so it is not read again");
+    served.hear_event("\"message\":\"the old keys stay: keys: not a file, so it is not read again");
     served.signal();
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
 }

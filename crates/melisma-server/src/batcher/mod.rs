@@ -138,7 +138,7 @@ impl Batcher {
     /// admitted, fewer if the device cannot keep up with them.
     ///
     /// # Errors
-    /// Those of [`Engine::new`]; the device fails.
+    /// Those of [`Engine::new`]; the device fails; the server is asked to stop while it measures.
     pub fn start(model: &Model, setup: Setup<'_>) -> Result<Self> {
         let Setup { queue, budget, options, sizing, metrics, log } = setup;
         let mut engine = Engine::new(model, queue, budget, options)?;
@@ -148,12 +148,12 @@ impl Batcher {
         let (report, idle) = match sizing {
             Sizing::Given(capacity) => (CapacityReport::pinned(capacity), None),
             Sizing::Pinned => {
-                let measured = rounds.measure(&mut engine)?;
+                let measured = rounds.measure(&mut engine, &metrics.stopper)?;
                 let capacity = Capacity { streams: options.max_streams, ..measured.capacity };
                 (CapacityReport { measured: Some(measured), ..CapacityReport::pinned(capacity) }, None)
             }
             Sizing::Measured { cache } => {
-                let measured = rounds.measure(&mut engine)?;
+                let measured = rounds.measure(&mut engine, &metrics.stopper)?;
                 let (report, note) = cache.as_ref().map_or((measured.into(), None), |cache| cache.settle(measured));
                 if let Some(note) = note {
                     log.line(Level::Info, &note);

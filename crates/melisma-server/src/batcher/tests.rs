@@ -6,6 +6,7 @@ use melisma::Device;
 use melisma::snac::{Codes, EngineOptions, Frames, Noise};
 
 use super::*;
+use crate::stopper::Stopper;
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| Model::mini24().unwrap());
 
@@ -172,12 +173,17 @@ fn the_device_is_measured_before_it_serves() {
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
     let mut engine = Engine::new(&MODEL, &queue, &budget, EngineOptions::new(4)).unwrap();
     let mut rounds = Rounds::new(&engine, MODEL.config(), 4).unwrap();
-    let Capacity { streams, step_frames } = rounds.measure(&mut engine).unwrap().capacity;
+    let Capacity { streams, step_frames } = rounds.measure(&mut engine, &Stopper::default()).unwrap().capacity;
     assert!((1..=4).contains(&streams) && (1..=engine.max_frames()).contains(&step_frames));
     // A client that comes ends the measurement.
     let n_left = std::cell::Cell::new(7);
     let is_idle = || n_left.replace(n_left.get() - 1) > 0;
     assert_eq!(rounds.measure_while(&mut engine, &is_idle).unwrap(), None);
+    // So does the end of the server.
+    let stopper = Stopper::default();
+    stopper.drain();
+    let error = rounds.measure(&mut engine, &stopper).unwrap_err();
+    assert_eq!(error.to_string(), "the server is stopping");
     // All measured streams have left their slots.
     assert!((0..4).all(|_| engine.open(Noise::Off).is_ok()));
 }

@@ -24,6 +24,8 @@ pub struct Failure {
     /// Seconds after which a refused client may try again.
     retry_after_s: Option<u8>,
     detail: Option<String>,
+    /// What the log has in place of a message with words of the client's text.
+    logged: Option<&'static str>,
 }
 
 impl Failure {
@@ -37,6 +39,7 @@ impl Failure {
             headers: Vec::new(),
             retry_after_s: None,
             detail: None,
+            logged: None,
         }
     }
 
@@ -58,6 +61,16 @@ impl Failure {
     /// Adds a detail for the server's log only.
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// Keeps the message, which has words of the client's text, out of the log.
+    pub fn logged_as(self, logged: &'static str) -> Self {
+        Self { logged: Some(logged), ..self }
+    }
+
+    /// Returns the message for the log.
+    pub fn log_message(&self) -> &str {
+        self.logged.unwrap_or(&self.message)
     }
 
     /// Returns the code for programs.

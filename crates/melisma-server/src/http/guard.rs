@@ -24,6 +24,9 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
+/// The most characters of a host name in a message.
+const MAX_NAMED: usize = 64;
+
 /// The path that other sites may link to.
 const PAGE: &str = "/";
 
@@ -56,13 +59,18 @@ impl Guard {
     /// # Errors
     /// 403 for foreign names and pages, 400 for a missing or repeated `Host`.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap, local: SocketAddr) -> Result<Caller, Failure> {
-        let foreign = || Failure::new(StatusCode::FORBIDDEN, "foreign_host", "unknown host name").and_close();
+        let foreign = |name: &str| {
+            let name: String = name.escape_default().take(MAX_NAMED).collect();
+            let message = format!("unknown host name `{name}`: the server must allow it");
+            Failure::new(StatusCode::FORBIDDEN, "foreign_host", message).and_close()
+        };
         let host = one(headers, HOST)?
             .ok_or_else(|| Failure::invalid("missing_host", "the request has no Host").and_close())?;
-        let host: Authority = host.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(foreign)?;
+        let text = host.to_str().unwrap_or_default();
+        let host: Authority = text.parse().map_err(|_| foreign(text))?;
         for name in [Some(&host), uri.authority()].into_iter().flatten() {
             if !self.is_own(name, local) {
-                return Err(foreign());
+                return Err(foreign(name.as_str()));
             }
         }
         let origin = one(headers, ORIGIN)?.map(|origin| origin.to_str().unwrap_or_default());

@@ -10,6 +10,8 @@ pub struct Histogram {
     counts: Vec<AtomicU64>,
     /// In millionths, so that sums need no lock.
     sum: AtomicU64,
+    /// The bits of the largest value: those of numbers from 0 have the order of the numbers.
+    largest: AtomicU64,
 }
 
 /// From a tenth of a millisecond to ten seconds.
@@ -24,29 +26,31 @@ impl Histogram {
     /// Creates a histogram without values.
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self { bounds, counts, sum: AtomicU64::new(0) }
+        Self { bounds, counts, sum: AtomicU64::new(0), largest: AtomicU64::new(0) }
     }
 
-    /// Adds a value.
+    /// Adds a value from 0.
     pub fn add(&self, value: f64) {
+        self.largest.fetch_max(value.to_bits(), Relaxed);
         let at = self.bounds.partition_point(|bound| *bound < value);
         self.counts[at].fetch_add(1, Relaxed);
         self.sum.fetch_add((value * 1e6) as u64, Relaxed);
     }
 
-    /// Returns the bound below which a share of the values lies, between bounds by a straight line; `None`
-    /// without values.
+    /// Returns the bound below which a share of the values lies, between bounds by a straight line, at most the largest
+    /// value; `None` without values.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let wanted = share * total as f64;
+        let largest = f64::from_bits(self.largest.load(Relaxed));
         let mut below = 0.0;
         for (at, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = count as f64;
             if below + count >= wanted {
                 let low = if at == 0 { 0.0 } else { self.bounds[at - 1] };
                 let high = self.bounds.get(at).copied().unwrap_or(low);
-                return Some(low + (high - low) * ((wanted - below) / count).clamp(0.0, 1.0));
+                return Some((low + (high - low) * ((wanted - below) / count).clamp(0.0, 1.0)).min(largest));
             }
             below += count;
         }
@@ -91,5 +95,14 @@ x_seconds_count{stage=\"a\"} 5
         assert_eq!(histogram.quantile(0.4), Some(1.0));
         assert_eq!(histogram.quantile(0.6), Some(2.0));
         assert_eq!(histogram.quantile(1.0), Some(4.0));
+    }
+
+    #[test]
+    fn no_quantile_is_above_the_largest_value() {
+        let histogram = Histogram::new(&[2.5, 5.0]);
+        histogram.add(2.8);
+        assert_eq!(histogram.quantile(0.5), Some(2.8));
+        histogram.add(1.0);
+        assert_eq!((histogram.quantile(0.5), histogram.quantile(0.99)), (Some(2.5), Some(2.8)));
     }
 }

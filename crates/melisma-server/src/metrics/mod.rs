@@ -15,6 +15,7 @@ use melisma::lock::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::http::failure::Failure;
+use crate::stopper::Stopper;
 use histogram::{ANSWERS, Histogram, SECONDS, STREAMS};
 pub use queue::{QueueMetrics, QueueWait};
 pub use speaker::SpeakerMetrics;
@@ -88,6 +89,9 @@ pub struct Metrics {
     /// Requests that waited for a free stream.
     pub queue: QueueMetrics,
     open_streams: AtomicUsize,
+    reload_failures: AtomicU64,
+    /// Ends measurements when the server is asked to stop.
+    pub(crate) stopper: Stopper,
 }
 
 impl Default for Metrics {
@@ -108,11 +112,18 @@ impl Default for Metrics {
             upstream: Mutex::default(),
             queue: QueueMetrics::default(),
             open_streams: AtomicUsize::new(0),
+            reload_failures: AtomicU64::new(0),
+            stopper: Stopper::default(),
         }
     }
 }
 
 impl Metrics {
+    /// Creates the counters of a server that `stopper` stops.
+    pub(crate) fn new(stopper: Stopper) -> Self {
+        Self { stopper, ..Self::default() }
+    }
+
     /// Adds the time that a stage took.
     pub fn stage(&self, stage: Stage, time: Duration) {
         self.stages[stage as usize].add(time.as_secs_f64());
@@ -178,6 +189,11 @@ impl Metrics {
     /// Counts an input that the upstream spoke, or failed to.
     pub fn upstream(&self, outcome: &'static str) {
         *self.upstream.lock().entry(outcome).or_default() += 1;
+    }
+
+    /// Counts keys or voices that could not be read again.
+    pub fn reload_failed(&self) {
+        self.reload_failures.fetch_add(1, Relaxed);
     }
 
     /// Counts a stream of any kind that opens.
@@ -262,6 +278,8 @@ impl Metrics {
         }
         head(&mut text, "dropped_events_total", "counter", "Events that were dropped because nobody read them.");
         let _ = writeln!(text, "melisma_dropped_events_total {}", self.dropped_events.load(Relaxed));
+        head(&mut text, "reload_failures_total", "counter", "Keys or voices that could not be read again.");
+        let _ = writeln!(text, "melisma_reload_failures_total {}", self.reload_failures.load(Relaxed));
         let help = "Time from a request for speech to the upstream's first token.";
         head(&mut text, "upstream_first_token_seconds", "histogram", help);
         self.first_token.write("melisma_upstream_first_token_seconds", "", &mut text);

@@ -133,6 +133,15 @@ impl SlotQueue {
         self.state.lock().waiting.len()
     }
 
+    /// Returns the share of the slots in use, and 1 while a request waits.
+    pub fn load(&self) -> f64 {
+        let state = self.state.lock();
+        match state.is_open() {
+            true => state.held.len() as f64 / state.limit as f64,
+            false => 1.0,
+        }
+    }
+
     /// Returns how many requests were refused, at once or after they had waited.
     pub fn refused(&self) -> usize {
         self.state.lock().n_refused

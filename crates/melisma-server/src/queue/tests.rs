@@ -29,6 +29,23 @@ fn poll(waiting: &mut Waiting) -> Option<Slot> {
 }
 
 #[test]
+fn the_load_is_one_while_a_request_waits() {
+    let queue = SlotQueue::new(2);
+    assert_eq!(queue.load(), 0.0);
+    let first = slot(queue.enter(LONG));
+    assert_eq!(queue.load(), 0.5);
+    let _second = slot(queue.enter(LONG));
+    assert_eq!(queue.load(), 1.0);
+    let waiting = waiting(queue.enter(LONG));
+    queue.set_limit(1);
+    drop(first);
+    assert_eq!((queue.load(), queue.waiting()), (1.0, 1));
+    queue.set_limit(4);
+    drop(waiting);
+    assert_eq!(queue.load(), 0.25);
+}
+
+#[test]
 fn slots_come_back() {
     let queue = SlotQueue::new(2);
     let first = queue.try_acquire();

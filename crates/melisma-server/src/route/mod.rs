@@ -42,6 +42,9 @@ const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resour
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The most characters of a path, and of a client's request id, in the log.
+const MAX_LOGGED: usize = 64;
+
 /// Headers of answers that a page of another origin may read.
 const EXPOSED: &str = "x-request-id, x-melisma-sample-rate-hz, retry-after";
 
@@ -162,6 +165,8 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     let head = Head {
         method: Some(method.to_string()),
         route: route.map_or("none", |route| route.path),
+        path: route.is_none().then(|| path.escape_default().take(MAX_LOGGED).collect()),
+        client_request_id: client_request_id(request.headers()),
         is_probe: route.is_some_and(|route| matches!(route.kind, Kind::Health | Kind::Ready | Kind::Metrics)),
         client: Some(connection.client),
         _permit: Some(connection.permit),
@@ -176,9 +181,24 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     finish(record, answered, page)
 }
 
+/// Returns the id that the client gave its request, if it is short and visible.
+fn client_request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let is_loggable = (1..=MAX_LOGGED).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    is_loggable.then(|| id.to_owned())
+}
+
 /// Answers clients whose bytes are not a request, or that exceed the number of connections.
 pub fn refuse(app: &Arc<App>, failure: &Failure, client: Option<IpAddr>) -> Reply {
-    let head = Head { method: None, route: "none", is_probe: false, client, _permit: None };
+    let head = Head {
+        method: None,
+        route: "none",
+        path: None,
+        client_request_id: None,
+        is_probe: false,
+        client,
+        _permit: None,
+    };
     finish(Record::new(app, head), Err(failure.clone()), None)
 }
 

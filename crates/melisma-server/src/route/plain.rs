@@ -74,6 +74,11 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
     if let Ok(decoder) = app.decoder() {
         let slots = decoder.batcher.slots();
         gauges.extend([
+            Gauge {
+                name: "load",
+                help: "Largest share in use of the streams and of each voice model's speakers; 1 while requests wait.",
+                value: decoder.load(),
+            },
             gauge("queue_frames", "Frames that wait for their step.", decoder.queue_depth()),
             gauge("decode_streams", "Streams that the decoder serves.", slots.in_use()),
             gauge("decode_capacity_streams", "Streams that the decoder can serve.", slots.limit()),

@@ -27,7 +27,7 @@ use crate::log::Level;
 use crate::picture::Picture;
 use crate::record::Record;
 use crate::speakers::{Speakers, Speech, Utterance};
-use crate::speech::{Narrator, Narrators, Request, StreamFormat};
+use crate::speech::{Narrator, Narrators, Request, StreamFormat, without_words};
 use crate::upstream::{CompletionEvent, CompletionStream, Limits, PromptVars, fault};
 
 /// OpenAI's clients try again unless this says no.
@@ -82,7 +82,10 @@ async fn speak_here(
 ) -> Result<Reply, Failure> {
     app.check_open()?;
     let script = speakers.script(&request.pieces.concat(), &request.voice, request.seed);
-    let script = script.map_err(|error| Failure::parameter("input", with_hint(&error)))?;
+    // The message names what cannot be spoken.
+    let script = script.map_err(|error| {
+        Failure::parameter("input", with_hint(&error)).logged_as("the voice model cannot speak the input")
+    })?;
     let prompt_tokens = Arc::new(AtomicU64::new(script.n_tokens() as u64));
     let places = Places { slots: speakers.slots(), name: "speakers" };
     let (longest, start) = (app.limits.queue, Instant::now());
@@ -125,7 +128,7 @@ async fn feed_frames(record: Arc<Record>, mut speech: Speech, mut intake: Intake
     loop {
         let Utterance { codes, notes, end } = speech.next().await.ok_or_else(|| failed("its thread is gone"))?;
         if !notes.is_empty() {
-            all_notes.extend(notes.iter().map(ToString::to_string));
+            all_notes.extend(notes.iter().map(without_words));
             record.note("notes", all_notes.clone());
         }
         if let Some(codes) = codes {

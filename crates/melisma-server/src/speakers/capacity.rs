@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::Setup;
 use crate::batcher::{CapacityReport, Measurement, Round, Source, largest, period};
 use crate::log::Level;
+use crate::stopper::Stopper;
 
 /// The steps of a frame take this part of the time that it sounds.
 const SHARE: f64 = 0.5;
@@ -106,7 +107,10 @@ pub(super) fn open(speaker: &Arc<Speaker>, setup: &Setup) -> Result<(Ensemble, S
     let (n_fitting, limit) = (ensemble.n_texts(), frame.mul_f64(SHARE / config.n_slots() as f64));
     let report = match given {
         // One text is spoken whatever its steps take.
-        None if n_fitting > 1 => Some(compare(speaker, setup, (measure(&mut ensemble, n_fitting, limit)?, n_fitting))),
+        None if n_fitting > 1 => {
+            let measured = measure(&mut ensemble, n_fitting, limit, &setup.stopper)?;
+            Some(compare(speaker, setup, (measured, n_fitting)))
+        }
         _ => None,
     };
     let n_found = report.map_or(n_fitting, |report| report.capacity.streams.min(n_fitting));
@@ -137,10 +141,10 @@ fn most(device: &Device) -> usize {
 }
 
 /// Measures how many texts, up to `most`, have steps of at most `limit`.
-fn measure(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<Measurement> {
+fn measure(ensemble: &mut Ensemble, most: usize, limit: Duration, stopper: &Stopper) -> Result<Measurement> {
     let (start, mut rounds) = (Instant::now(), Vec::new());
     loop {
-        rounds.push(round(ensemble, most, limit)?);
+        rounds.push(round(ensemble, most, limit, stopper)?);
         // A step draws a token for each text, and has no frames.
         let found = Measurement::of(&rounds, |curve| (largest(curve, limit), 1));
         if found.is_final(start) {
@@ -150,9 +154,10 @@ fn measure(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<Meas
 }
 
 /// Measures steps of 1, 2, 4, ... texts, up to `most` and those that take longer than `limit`.
-fn round(ensemble: &mut Ensemble, most: usize, limit: Duration) -> Result<Round> {
+fn round(ensemble: &mut Ensemble, most: usize, limit: Duration, stopper: &Stopper) -> Result<Round> {
     let (mut round, mut n_texts) = (Round::new(), 1);
     loop {
+        stopper.check()?;
         let time = ensemble.step_time(n_texts)?;
         round.insert(n_texts, vec![time]);
         if time > limit || n_texts == most {

@@ -33,6 +33,7 @@ use crate::config::Speakers as Sizing;
 use crate::log::{Level, Log};
 use crate::metrics::SpeakerMetrics;
 use crate::queue::{Slot, SlotQueue};
+use crate::stopper::Stopper;
 use worker::{Listener, Worker};
 
 /// Messages of one text that wait for its client; each has a frame or more.
@@ -68,6 +69,8 @@ pub struct Setup {
     pub cache: Option<CapacityCache>,
     /// Where it tells of its capacity.
     pub log: Log,
+    /// Ends the measurement when the server is asked to stop.
+    pub stopper: Stopper,
 }
 
 /// What the thread and its clients share.
@@ -92,7 +95,7 @@ impl Speakers {
     /// Measures a voice model and starts its thread.
     ///
     /// # Errors
-    /// Memory is too small for its cache, or the device fails.
+    /// Memory is too small for its cache, the device fails, or the server is asked to stop while it measures.
     pub fn start(speaker: Speaker, setup: Setup) -> Result<Self> {
         let speaker = Arc::new(speaker);
         let (ensemble, capacity) = capacity::open(&speaker, &setup)?;

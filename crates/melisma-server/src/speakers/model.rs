@@ -149,7 +149,8 @@ pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speak
         }
         let memory_share = part / (models.len() - index) as f64;
         let (name, n_streams, cache, log) = (name.clone(), decoding.n_streams, decoding.cache.clone(), log.clone());
-        Speakers::start(speaker, Setup { name, sizing, n_streams, codec: own, memory_share, cache, log })
+        let stopper = decoding.metrics.stopper.clone();
+        Speakers::start(speaker, Setup { name, sizing, n_streams, codec: own, memory_share, cache, log, stopper })
     };
     models.iter().enumerate().map(open).collect()
 }

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::http::failure::Failure;
 use crate::speakers::Speakers;
 
-pub(crate) use request::{Request, StreamFormat};
+pub(crate) use request::{Request, StreamFormat, without_words};
 
 /// The names of the default model, its own last.
 const MODELS: [&str; 4] = ["tts-1", "tts-1-hd", "gpt-4o-mini-tts", "melisma"];

@@ -1,6 +1,7 @@
 //! The body of `POST /v1/audio/speech`.
 
-use melisma::speak::{Normalised, PIECE_CHARS, cut, normalise};
+use melisma::speak::{Normalised, Note, PIECE_CHARS, cut, normalise};
+use melisma::text::count;
 use serde_json::{Map, Value};
 
 use super::{DEFAULT_VOICES, Narrator, Narrators};
@@ -29,7 +30,7 @@ pub(crate) struct Request {
     pub(crate) narrator: Narrator,
     /// The input, cut at sentences for an upstream; a voice model gets the whole.
     pub(crate) pieces: Vec<String>,
-    /// What the normalisation for an upstream left out; a voice model notes it itself.
+    /// What the normalisation for an upstream left out, for the log; a voice model notes it itself.
     pub(crate) notes: Vec<String>,
     /// One of the model's voices.
     pub(crate) voice: String,
@@ -65,16 +66,16 @@ impl Request {
             Narrator::Own(_) => (vec![input], Vec::new()),
             Narrator::Upstream if narrators.normalises => {
                 let Normalised { text, notes, .. } = normalise(&input);
-                (cut(&text, PIECE_CHARS), notes.iter().map(ToString::to_string).collect())
+                (cut(&text, PIECE_CHARS), notes)
             }
             Narrator::Upstream => (cut(&clean(&input), PIECE_CHARS), Vec::new()),
         };
         if pieces.iter().all(|piece| piece.trim().is_empty()) {
-            let message = match &notes[..] {
-                [] => "`input` has no text".to_owned(),
-                [note, ..] => format!("`input` has no word to speak: {note}"),
-            };
-            return Err(Failure::parameter("input", message));
+            return Err(match &notes[..] {
+                [] => Failure::parameter("input", "`input` has no text"),
+                [note, ..] => Failure::parameter("input", format!("`input` has no word to speak: {note}"))
+                    .logged_as("`input` has no word to speak"),
+            });
         }
         let format = choice(&fields, "response_format", FORMATS, Format::from_name)?;
         let stream_format = choice(&fields, "stream_format", "audio or sse", |name| match name {
@@ -88,7 +89,7 @@ impl Request {
         Ok(Self {
             narrator,
             pieces,
-            notes,
+            notes: notes.iter().map(without_words).collect(),
             voice: voice(&fields, narrators.voices(narrator))?,
             seed: seed(&fields, narrator)?,
             instructions: clean(&instructions),
@@ -102,6 +103,15 @@ impl Request {
     /// Returns the characters that are spoken.
     pub(crate) fn n_chars(&self) -> usize {
         self.pieces.iter().map(|piece| piece.chars().count()).sum()
+    }
+}
+
+/// Returns a note for the log, which counts passages of the text and does not name them.
+pub(crate) fn without_words(note: &Note) -> String {
+    match note {
+        Note::Repeats(_) | Note::Endless(..) | Note::Silent(_) => note.to_string(),
+        Note::LeftOut(passages) => format!("left out: {}", count(passages.len() as u64, "passage")),
+        Note::Spelled(passages) => format!("read letter by letter: {}", count(passages.len() as u64, "passage")),
     }
 }
 

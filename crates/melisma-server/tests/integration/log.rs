@@ -91,6 +91,30 @@ fn an_event_tells_who_asked_for_what_and_how_long_it_took() {
 }
 
 #[test]
+fn an_event_has_the_clients_id_and_the_path_of_no_route() {
+    let lines = Lines::default();
+    let server = Fixture::start(1, Settings { log: lines.log(Level::Info), ..settings() });
+    let (long, longer) = ("x".repeat(64), "x".repeat(65));
+    let long_path = format!("/{long}");
+    for (path, id) in [("/v2/'thing?text=secret", "trace-1"), (long_path.as_str(), long.as_str())] {
+        assert_eq!(server.request("GET", path, &[("x-request-id", id)], b"").status, 404, "{path}");
+    }
+    assert_eq!(server.request("PUT", "/v1/decode", &[("x-request-id", longer.as_str())], b"").status, 405);
+    server.get("/v1/presets");
+    server.join().unwrap();
+    let events: Vec<Value> = lines.all().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |status: u16, path: &str| {
+        let is_it = |event: &&Value| event["status"] == status && event["path"] == path;
+        events.iter().find(is_it).unwrap_or_else(|| panic!("{path}: {events:?}"))
+    };
+    assert_eq!(of(404, r"/v2/\'thing")["client_request_id"], "trace-1");
+    assert_eq!(of(404, &long_path[..64])["client_request_id"], long.as_str());
+    assert!(of(405, "/v1/decode").get("client_request_id").is_none());
+    assert!(lines.event("/v1/presets").get("path").is_none());
+    assert!(!lines.all().concat().contains("secret"));
+}
+
+#[test]
 fn every_route_that_makes_something_tells_its_format() {
     let lines = Lines::default();
     let server = Fixture::start(1, Settings { log: lines.log(Level::Info), ..settings() });

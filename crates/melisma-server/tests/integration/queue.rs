@@ -34,6 +34,7 @@ fn requests_wait_for_a_free_stream_in_order() {
     let (mut first, mut second) = (wait(&server, 1), wait(&server, 2));
     let metrics = || String::from_utf8(server.get("/metrics").body).unwrap();
     assert!(metrics().contains("melisma_queue_waiting 2\n"), "{}", metrics());
+    assert!(metrics().contains("\nmelisma_load 1\n"), "{}", metrics());
     drop(held);
     assert_eq!(Answer::read(&mut first).status, 200);
     assert_eq!(Answer::read(&mut second).status, 200);

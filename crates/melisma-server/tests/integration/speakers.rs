@@ -239,6 +239,7 @@ fn a_text_beyond_the_places_waits_or_is_refused() {
         let second = scope.spawn(|| speak(&patient, &json!({})));
         until("the second waits", || metric(&patient, "melisma_speakers_waiting{model=\"orpheus\"}") == 1.0);
         assert_eq!(metric(&patient, "melisma_queue_waiting "), 1.0);
+        assert_eq!(metric(&patient, "melisma_load "), 1.0);
         let status = patient.get("/v1/status").json();
         let waiting = [&status["queue"]["waiting"], &status["speakers"][0]["waiting"]];
         assert_eq!(waiting, [&json!(1); 2], "{status}");

@@ -12,6 +12,7 @@ use melisma::Result;
 use melisma::snac::{Codes, Config, Engine, Noise, StreamId};
 
 use super::{Capacity, Curve, Measurement, SHARE, period, step_frames, sustained};
+use crate::stopper::Stopper;
 
 /// Steps of each number of streams in a round.
 const N_STEPS: usize = 5;
@@ -55,9 +56,10 @@ impl Rounds {
     /// Measures until the rounds agree, or for [`BUDGET`].
     ///
     /// # Errors
-    /// The device fails.
-    pub(in super::super) fn measure(&mut self, engine: &mut Engine) -> Result<Measurement> {
-        self.measure_while(engine, &|| true)?;
+    /// The device fails, or the server is asked to stop.
+    pub(in super::super) fn measure(&mut self, engine: &mut Engine, stopper: &Stopper) -> Result<Measurement> {
+        self.measure_while(engine, &|| !stopper.is_draining())?;
+        stopper.check()?;
         Ok(self.measurement())
     }
 

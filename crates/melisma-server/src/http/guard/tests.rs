@@ -62,7 +62,9 @@ fn only_names_of_this_server_are_answered() {
     assert_eq!(check(&guard, &[("host", "localhost"), ("host", "localhost")]), Err(400));
     let absolute = Uri::from_static("http://evil.example/");
     let checked = guard.check(&absolute, &headers(&[("host", "localhost")]), local());
-    assert_eq!(checked.unwrap_err().status, 403);
+    let failure = checked.unwrap_err();
+    assert_eq!(failure.status, 403);
+    assert_eq!(failure.message(), "unknown host name `evil.example`: the server must allow it");
 }
 
 #[test]

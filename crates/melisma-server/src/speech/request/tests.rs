@@ -164,7 +164,7 @@ fn texts_for_an_upstream_are_normalised_where_it_is_asked_for() {
     let input = json!({"input": "Dr. Lee paid $3.50 at 10:05. \u{1f600}"});
     let request = read_by(&asked, input.clone()).unwrap();
     assert_eq!(request.pieces, ["Doctor Lee paid three dollars and fifty cents at ten oh five."]);
-    assert_eq!(request.notes, ["left out, because it has no reading in English: `\u{1f600}`"]);
+    assert_eq!(request.notes, ["left out: 1 passage"]);
     let plain = read(input).unwrap();
     assert_eq!((&plain.pieces[..], plain.notes.len()), (&["Dr. Lee paid $3.50 at 10:05. \u{1f600}".to_owned()][..], 0));
     let error = read_by(&asked, json!({"input": "\u{65e5}\u{672c}"})).unwrap_err();
@@ -172,6 +172,9 @@ fn texts_for_an_upstream_are_normalised_where_it_is_asked_for() {
         error["message"],
         "`input` has no word to speak: left out, because it has no reading in English: `\u{65e5}\u{672c}`"
     );
+    let body = json!({"model": "tts-1", "input": "\u{65e5}\u{672c}"}).to_string();
+    let failure = Request::read(body.as_bytes(), &asked).unwrap_err();
+    assert_eq!(failure.log_message(), "`input` has no word to speak");
     // A voice model gets the text as it is, and normalises it as its format says.
     let own = read_by(&Narrators { normalises: true, ..own() }, json!({"input": "No. 5", "voice": null})).unwrap();
     assert_eq!((&own.pieces[..], own.notes.len()), (&["No. 5".to_owned()][..], 0));
