@@ -84,15 +84,12 @@ fn a_batch_has_the_same_tokens() {
 #[ignore = "extended: a long text on every instruction set takes minutes"]
 fn a_long_text_has_the_same_tokens_on_every_instruction_set_and_in_a_batch() {
     let mut expected = None;
-    for isa in Isa::available() {
-        for threads in [1, 2] {
-            let speaker = voice(&on(isa, threads));
-            assert_eq!(speaker.script(LONG, None, 0).unwrap().n_pieces(), 2);
-            for n in [1, 3] {
-                let found = hash(&together(&speaker, &[LONG; 3][..n])[0]);
-                assert_eq!(*expected.get_or_insert(found), found, "{isa:?}, {threads} threads, a batch of {n}");
-            }
-        }
+    let alone = Isa::available().map(|isa| (isa, 2, 1));
+    for (isa, threads, n) in alone.chain([(Isa::best(), 1, 3)]) {
+        let speaker = voice(&on(isa, threads));
+        assert_eq!(speaker.script(LONG, None, 0).unwrap().n_pieces(), 2);
+        let found = hash(&together(&speaker, &[LONG; 3][..n])[0]);
+        assert_eq!(*expected.get_or_insert(found), found, "{isa:?}, {threads} threads, a batch of {n}");
     }
 }
 
