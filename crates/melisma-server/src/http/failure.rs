@@ -24,8 +24,8 @@ pub struct Failure {
     /// Seconds after which a refused client may try again.
     retry_after_s: Option<u8>,
     detail: Option<String>,
-    /// What the log has in place of a message with words of the client's text.
-    logged: Option<&'static str>,
+    /// Whether the message quotes the client's text, which no log has.
+    quotes_text: bool,
 }
 
 impl Failure {
@@ -39,7 +39,7 @@ impl Failure {
             headers: Vec::new(),
             retry_after_s: None,
             detail: None,
-            logged: None,
+            quotes_text: false,
         }
     }
 
@@ -63,14 +63,14 @@ impl Failure {
         Self { detail: Some(detail.into()), ..self }
     }
 
-    /// Keeps the message, which has words of the client's text, out of the log.
-    pub fn logged_as(self, logged: &'static str) -> Self {
-        Self { logged: Some(logged), ..self }
+    /// Keeps the message, which quotes the client's text, out of the log.
+    pub fn quoting_text(self) -> Self {
+        Self { quotes_text: true, ..self }
     }
 
     /// Returns the message for the log.
     pub fn log_message(&self) -> &str {
-        self.logged.unwrap_or(&self.message)
+        if self.quotes_text { "the text cannot be spoken" } else { &self.message }
     }
 
     /// Returns the code for programs.

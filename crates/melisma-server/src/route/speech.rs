@@ -82,10 +82,7 @@ async fn speak_here(
 ) -> Result<Reply, Failure> {
     app.check_open()?;
     let script = speakers.script(&request.pieces.concat(), &request.voice, request.seed);
-    // The message names what cannot be spoken.
-    let script = script.map_err(|error| {
-        Failure::parameter("input", with_hint(&error)).logged_as("the voice model cannot speak the input")
-    })?;
+    let script = script.map_err(|error| Failure::parameter("input", with_hint(&error)).quoting_text())?;
     let prompt_tokens = Arc::new(AtomicU64::new(script.n_tokens() as u64));
     let places = Places { slots: speakers.slots(), name: "speakers" };
     let (longest, start) = (app.limits.queue, Instant::now());

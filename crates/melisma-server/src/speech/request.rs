@@ -73,8 +73,9 @@ impl Request {
         if pieces.iter().all(|piece| piece.trim().is_empty()) {
             return Err(match &notes[..] {
                 [] => Failure::parameter("input", "`input` has no text"),
-                [note, ..] => Failure::parameter("input", format!("`input` has no word to speak: {note}"))
-                    .logged_as("`input` has no word to speak"),
+                [note, ..] => {
+                    Failure::parameter("input", format!("`input` has no word to speak: {note}")).quoting_text()
+                }
             });
         }
         let format = choice(&fields, "response_format", FORMATS, Format::from_name)?;

@@ -174,7 +174,7 @@ fn texts_for_an_upstream_are_normalised_where_it_is_asked_for() {
     );
     let body = json!({"model": "tts-1", "input": "\u{65e5}\u{672c}"}).to_string();
     let failure = Request::read(body.as_bytes(), &asked).unwrap_err();
-    assert_eq!(failure.log_message(), "`input` has no word to speak");
+    assert_eq!(failure.log_message(), "the text cannot be spoken");
     // A voice model gets the text as it is, and normalises it as its format says.
     let own = read_by(&Narrators { normalises: true, ..own() }, json!({"input": "No. 5", "voice": null})).unwrap();
     assert_eq!((&own.pieces[..], own.notes.len()), (&["No. 5".to_owned()][..], 0));
