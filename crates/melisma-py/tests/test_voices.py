@@ -114,7 +114,7 @@ class Scores(unittest.TestCase):
             "out: shape": lambda: synth.render_all(["preset:focus"], out=numpy.empty((2, 5), "f4")),
             "loudness of 3": lambda: synth.render_all(["preset:focus"] * 2, seconds=1, loudness=3),
             "seconds is 0": lambda: synth.render_all([{"notes": []}] * 2, seconds=0),
-            "seed is 'a'": lambda: synth.render_all(["preset:focus"], seed="a"),
+            "seed is -1": lambda: synth.render_all(["preset:focus"], seed=-1),
             "seed is None": lambda: synth.render_all([{"notes": []}], seed=None),
         }.items():
             with self.assertRaisesRegex(ValueError, text):
