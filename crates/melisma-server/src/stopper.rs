@@ -17,7 +17,7 @@ impl Stopper {
         self.stop.send_replace(true);
     }
 
-    /// Calls `tell`, and starts to drain: what [`Stopper::unless_draining`] calls has ended before, or does not begin.
+    /// Calls `tell`, and starts to drain: what `unless_draining` calls has ended before, or does not begin.
     pub fn drain_telling(&self, tell: impl FnOnce()) {
         self.stop.send_modify(|stop| {
             tell();
