@@ -72,7 +72,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
         sources: session.sources.clone(),
         log: log.clone(),
     });
-    server.run(|metrics| load(session, (args, &voice_models), metrics, &log))?;
+    server.run(|metrics, stopper| load(session, (args, &voice_models), (metrics, stopper), &log))?;
     let device = session.context()?.device().to_string();
     session.print(device, String::new, json!({ "address": url }))
 }
@@ -96,7 +96,7 @@ fn take_signals(stopper: &Stopper, reloader: &Arc<OnceLock<Reloader>>, log: &Log
 fn load(
     session: &Session,
     (args, voice_models): (&ServeArgs, &[VoiceModel]),
-    metrics: &Arc<Metrics>,
+    (metrics, stopper): (&Arc<Metrics>, &Stopper),
     log: &Log,
 ) -> Result<Decoder> {
     let context = session.context()?;
@@ -117,11 +117,12 @@ fn load(
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
         log: log.clone(),
+        stopper: stopper.clone(),
     };
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = context.budget();
     let encoder = encoder::start(&codec.model, &context.device().queue(budget)?, budget, metrics)?;
-    let decoding = speakers::Decoding::like(&batcher, options, metrics);
+    let decoding = speakers::Decoding::like(&batcher, options, metrics, stopper);
     let speakers = speakers(session, (voice_models, decoding), &codec, log)?;
     systemd::tell("READY=1");
     Ok(Decoder { model: codec.model, batcher, encoder, speakers, device: context.device().clone() })

@@ -224,7 +224,7 @@ pub fn serve(
     let server = py.detach(|| Server::bind(settings)).map_err(raise)?;
     let (url, is_ready) = (format!("http://{}", server.address()), server.readiness());
     let upstream = server.upstream().zip(upstream);
-    let run = move || server.run(|metrics| load(codec, (max_streams, &voice_models), metrics, log));
+    let run = move || server.run(|metrics, stopper| load(codec, (max_streams, &voice_models), (metrics, stopper), log));
     let thread = std::thread::Builder::new().name("melisma-serve".to_owned()).spawn(run);
     let thread = thread.map_err(|error| raise(Error::io("the server's thread", error)))?;
     let thread = Mutex::new(Some(thread));
@@ -306,7 +306,7 @@ impl VoiceModels<'_> {
 fn load(
     codec: Codec,
     (most, voice_models): (Option<usize>, &[VoiceModel]),
-    metrics: &Arc<Metrics>,
+    (metrics, stopper): (&Arc<Metrics>, &Stopper),
     log: Log,
 ) -> Result<Decoder> {
     let Codec { model, exec } = codec;
@@ -323,13 +323,14 @@ fn load(
         sizing: streams.sizing(cache),
         metrics: Arc::clone(metrics),
         log: log.clone(),
+        stopper: stopper.clone(),
     };
     let batcher = Batcher::start(&model, setup)?;
     let budget = exec.context.budget();
     let encoder = encoder::start(&model, &exec.context.device().queue(budget)?, budget, metrics)?;
     let opening = Opening::default().with_rounding(rounding).with_config(exec.speak.clone());
     let (context, sizing) = (&exec.context, exec.serve.speakers.value);
-    let decoding = speakers::Decoding::like(&batcher, options, metrics);
+    let decoding = speakers::Decoding::like(&batcher, options, metrics, stopper);
     let loading = speakers::Loading { context, codec: &model, opening, sizing, decoding, log };
     let speakers = speakers::open_all(voice_models, loading)?;
     Ok(Decoder { model, batcher, encoder, speakers, device: exec.context.device().clone() })

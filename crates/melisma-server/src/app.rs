@@ -157,6 +157,8 @@ pub struct App {
     pub connections: Admission,
     /// The language model behind speech, if there is one.
     pub upstream: Option<Arc<Upstream>>,
+    /// Asks the server to drain, and ends its measurements.
+    pub stopper: Stopper,
     /// Becomes true when the server drains.
     pub stop: watch::Receiver<bool>,
     /// Limits the number of whole renders.
@@ -195,7 +197,7 @@ impl Decoder {
 impl App {
     pub(crate) fn new(settings: Settings, stop: watch::Receiver<bool>) -> Self {
         let Settings { guard, limits, log, upstream, build, stopper, .. } = settings;
-        let metrics = Arc::new(Metrics::new(stopper));
+        let metrics = Arc::<Metrics>::default();
         Self {
             guard,
             limits,
@@ -205,6 +207,7 @@ impl App {
             token_reports: TokenReports::default(),
             connections: Admission::new(limits.connections),
             upstream: upstream.map(Arc::new),
+            stopper,
             stop,
             renders: Admission::new(limits.renders),
             pictures: Admission::new(limits.pictures),

@@ -36,7 +36,6 @@ pub struct Server {
     is_shared: bool,
     address: SocketAddr,
     app: Arc<App>,
-    stop: Stopper,
     drain: watch::Sender<bool>,
     threads: usize,
 }
@@ -78,10 +77,9 @@ impl Server {
         };
         let address = listener.local_addr().map_err(failed)?;
         let (drain, draining) = watch::channel(false);
-        let stop = settings.stopper.clone();
         let app = Arc::new(App::new(settings, draining));
         app.log.start(&app.metrics)?;
-        Ok(Self { runtime, listener, is_shared, address, app, stop, drain, threads })
+        Ok(Self { runtime, listener, is_shared, address, app, drain, threads })
     }
 
     /// Returns the address that it got.
@@ -105,18 +103,18 @@ impl Server {
         move || app.decoder.get().is_some()
     }
 
-    /// Answers requests until the server has drained. `load` makes the decoder meanwhile; until it is
-    /// there, `/ready` says so and streams are refused. At a shared socket connections wait instead, for this server
-    /// or another one.
+    /// Answers requests until the server has drained. `load` makes the decoder meanwhile, and gives up if the stopper says
+    /// so; until the decoder is there, `/ready` says so and streams are refused. At a shared socket connections wait
+    /// instead, for this server or another one.
     ///
     /// # Errors
     /// Those of `load`.
-    pub fn run(self, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
-        let Self { runtime, listener, is_shared, app, stop, drain, threads, .. } = self;
+    pub fn run(self, load: impl FnOnce(&Arc<Metrics>, &Stopper) -> Result<Decoder>) -> Result<()> {
+        let Self { runtime, listener, is_shared, app, drain, threads, .. } = self;
         let shared = Arc::clone(&app);
         let refuse = RefusalResponder::new(move |failure, client| route::refuse(&shared, failure, client));
         let (admission, timeouts) = (app.connections.clone(), app.limits.timeouts);
-        let stop = stop.subscribe();
+        let stop = app.stopper.subscribe();
         let options = AcceptOptions { admission, timeouts, stop: stop.clone(), drain: app.stop.clone(), refuse };
         runtime.spawn(drain_after(stop, if is_shared { HANDOVER } else { Duration::ZERO }, drain));
         let shared = Arc::clone(&app);
@@ -150,14 +148,14 @@ async fn drain_after(mut stop: watch::Receiver<bool>, time: Duration, drain: wat
 }
 
 /// Measures the capacity of the server and loads its model. If the server is asked to stop, this ends early.
-fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
-    let stopper = &app.metrics.stopper;
+fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>, &Stopper) -> Result<Decoder>) -> Result<()> {
+    let stopper = &app.stopper;
     if stopper.is_draining() {
         return Ok(());
     }
     // These are the only calls of `set`.
     let _ = app.synth_pool.set(SynthPool::start(threads, app.limits.listeners)?);
-    let decoder = match load(&app.metrics) {
+    let decoder = match load(&app.metrics, stopper) {
         Err(_) if stopper.is_draining() => return Ok(()),
         loaded => loaded?,
     };

@@ -64,7 +64,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
             stopper.drain();
             asked
         })?;
-        let ran = server.run(|metrics| load(session, metrics, log));
+        let ran = server.run(|metrics, stopper| load(session, metrics, stopper, log));
         has_ended.store(true, Ordering::Relaxed);
         let asked = client.join().map_err(|_| failed("the client ended early"))?;
         ran.and(asked).map(|(ready, asked)| (asked, ready))
@@ -93,7 +93,7 @@ pub fn run(session: &Session, folder: &Folder) -> Result<Chapter> {
     })
 }
 
-fn load(session: &Session, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> {
+fn load(session: &Session, metrics: &Arc<Metrics>, stopper: &Stopper, log: Log) -> Result<Decoder> {
     let context = session.context()?;
     let model = Codec::open(session, BUILTIN)?.model;
     let options = EngineOptions::new(STREAMS);
@@ -104,6 +104,7 @@ fn load(session: &Session, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> 
         sizing: Sizing::Pinned,
         metrics: Arc::clone(metrics),
         log: log.clone(),
+        stopper: stopper.clone(),
     };
     let batcher = Batcher::start(&model, setup)?;
     let encoder = encoder::start(&model, &context.device().queue(context.budget())?, context.budget(), metrics)?;
@@ -112,7 +113,7 @@ fn load(session: &Session, metrics: &Arc<Metrics>, log: Log) -> Result<Decoder> 
         codec: &model,
         opening: Opening::default(),
         sizing: melisma_server::Speakers(Some(1)),
-        decoding: Decoding::like(&batcher, options, metrics),
+        decoding: Decoding::like(&batcher, options, metrics, stopper),
         log,
     };
     let speakers = speakers::open_all(VoiceModel::builtin().as_slice(), loading)?;

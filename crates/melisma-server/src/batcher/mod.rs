@@ -33,6 +33,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::queue::{Slot, SlotQueue};
+use crate::stopper::Stopper;
 use capacity::Rounds;
 pub use capacity::{Cache as CapacityCache, Capacity, CapacityReport, Measurement, Source, period};
 pub(crate) use capacity::{Round, largest};
@@ -70,6 +71,8 @@ pub struct Setup<'a> {
     pub metrics: Arc<Metrics>,
     /// Where it tells of steps and of changes of its capacity.
     pub log: Log,
+    /// Ends the measurement when the server is asked to stop.
+    pub stopper: Stopper,
 }
 
 /// How many streams a batcher admits.
@@ -140,7 +143,7 @@ impl Batcher {
     /// # Errors
     /// Those of [`Engine::new`]; the device fails; the server is asked to stop while it measures.
     pub fn start(model: &Model, setup: Setup<'_>) -> Result<Self> {
-        let Setup { queue, budget, options, sizing, metrics, log } = setup;
+        let Setup { queue, budget, options, sizing, metrics, log, stopper } = setup;
         let mut engine = Engine::new(model, queue, budget, options)?;
         let period = period(model.config());
         let mut rounds = Rounds::new(&engine, model.config(), options.max_streams)?;
@@ -148,12 +151,12 @@ impl Batcher {
         let (report, idle) = match sizing {
             Sizing::Given(capacity) => (CapacityReport::pinned(capacity), None),
             Sizing::Pinned => {
-                let measured = rounds.measure(&mut engine, &metrics.stopper)?;
+                let measured = rounds.measure(&mut engine, &stopper)?;
                 let capacity = Capacity { streams: options.max_streams, ..measured.capacity };
                 (CapacityReport { measured: Some(measured), ..CapacityReport::pinned(capacity) }, None)
             }
             Sizing::Measured { cache } => {
-                let measured = rounds.measure(&mut engine, &metrics.stopper)?;
+                let measured = rounds.measure(&mut engine, &stopper)?;
                 let (report, note) = cache.as_ref().map_or((measured.into(), None), |cache| cache.settle(measured));
                 if let Some(note) = note {
                     log.line(Level::Info, &note);

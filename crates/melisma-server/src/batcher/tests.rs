@@ -6,7 +6,6 @@ use melisma::Device;
 use melisma::snac::{Codes, EngineOptions, Frames, Noise};
 
 use super::*;
-use crate::stopper::Stopper;
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| Model::mini24().unwrap());
 
@@ -20,6 +19,7 @@ fn batcher(max_streams: usize) -> Batcher {
         sizing: Sizing::Given(Capacity { streams: max_streams, step_frames: 8 }),
         metrics: Arc::default(),
         log: Log::default(),
+        stopper: Stopper::default(),
     };
     Batcher::start(&MODEL, setup).unwrap()
 }

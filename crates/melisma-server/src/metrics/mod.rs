@@ -15,7 +15,6 @@ use melisma::lock::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::http::failure::Failure;
-use crate::stopper::Stopper;
 use histogram::{ANSWERS, Histogram, SECONDS, STREAMS};
 pub use queue::{QueueMetrics, QueueWait};
 pub use speaker::SpeakerMetrics;
@@ -90,8 +89,6 @@ pub struct Metrics {
     pub queue: QueueMetrics,
     open_streams: AtomicUsize,
     reload_failures: AtomicU64,
-    /// Ends measurements when the server is asked to stop.
-    pub(crate) stopper: Stopper,
 }
 
 impl Default for Metrics {
@@ -113,17 +110,11 @@ impl Default for Metrics {
             queue: QueueMetrics::default(),
             open_streams: AtomicUsize::new(0),
             reload_failures: AtomicU64::new(0),
-            stopper: Stopper::default(),
         }
     }
 }
 
 impl Metrics {
-    /// Creates the counters of a server that `stopper` stops.
-    pub(crate) fn new(stopper: Stopper) -> Self {
-        Self { stopper, ..Self::default() }
-    }
-
     /// Adds the time that a stage took.
     pub fn stage(&self, stage: Stage, time: Duration) {
         self.stages[stage as usize].add(time.as_secs_f64());

@@ -13,6 +13,7 @@ use melisma::{Context, Result};
 use crate::batcher::{Batcher, Capacity, CapacityCache, Setup, Sizing};
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::stopper::Stopper;
 
 /// How the frames of voice models are decoded.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Decoding {
     pub step_frames: usize,
     /// Where it reports times.
     pub metrics: Arc<Metrics>,
+    /// Ends measurements when the server is asked to stop.
+    pub stopper: Stopper,
     /// Beside which the capacities of voice models are cached.
     pub cache: Option<CapacityCache>,
 }
@@ -40,16 +43,17 @@ pub struct OwnCodec {
 
 impl Decoding {
     /// Decodes own codecs as `batcher` does, whose engine was opened with `options`.
-    pub fn like(batcher: &Batcher, options: EngineOptions, metrics: &Arc<Metrics>) -> Self {
+    pub fn like(batcher: &Batcher, options: EngineOptions, metrics: &Arc<Metrics>, stopper: &Stopper) -> Self {
         let Capacity { step_frames, .. } = batcher.capacity().capacity;
         let (n_streams, cache) = (batcher.slots().limit(), batcher.cache().cloned());
-        Self { n_streams, options, step_frames, metrics: Arc::clone(metrics), cache }
+        let (metrics, stopper) = (Arc::clone(metrics), stopper.clone());
+        Self { n_streams, options, step_frames, metrics, stopper, cache }
     }
 
     /// Decodes up to `n_streams` streams, a frame of each at a time, and caches nothing.
     pub fn new(n_streams: usize) -> Self {
-        let (options, metrics) = (EngineOptions::new(n_streams), Arc::default());
-        Self { n_streams, options, step_frames: n_streams, metrics, cache: None }
+        let (options, metrics, stopper) = (EngineOptions::new(n_streams), Arc::default(), Stopper::default());
+        Self { n_streams, options, step_frames: n_streams, metrics, stopper, cache: None }
     }
 }
 
@@ -62,7 +66,7 @@ impl OwnCodec {
         if folder != Path::new(BUILTIN) {
             return Ok(None);
         }
-        let (Decoding { options, step_frames, metrics, .. }, log) = with;
+        let (Decoding { options, step_frames, metrics, stopper, .. }, log) = with;
         let model = Arc::new(Model::open_in(context, Speaker::codec_of(folder))?);
         let setup = Setup {
             queue: &context.device().queue(context.budget())?,
@@ -71,6 +75,7 @@ impl OwnCodec {
             sizing: Sizing::Given(Capacity { streams: options.max_streams, step_frames: *step_frames }),
             metrics: Arc::clone(metrics),
             log: log.clone(),
+            stopper: stopper.clone(),
         };
         let batcher = Batcher::start(&model, setup)?;
         Ok(Some(Self { model, batcher }))

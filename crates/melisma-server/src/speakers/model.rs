@@ -149,7 +149,7 @@ pub fn open_all(models: &[VoiceModel], loading: Loading<'_>) -> Result<Vec<Speak
         }
         let memory_share = part / (models.len() - index) as f64;
         let (name, n_streams, cache, log) = (name.clone(), decoding.n_streams, decoding.cache.clone(), log.clone());
-        let stopper = decoding.metrics.stopper.clone();
+        let stopper = decoding.stopper.clone();
         Speakers::start(speaker, Setup { name, sizing, n_streams, codec: own, memory_share, cache, log, stopper })
     };
     models.iter().enumerate().map(open).collect()

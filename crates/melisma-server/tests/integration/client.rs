@@ -59,14 +59,14 @@ impl Fixture {
         let server = Server::bind(settings).unwrap();
         let address = server.address();
         let thread = std::thread::spawn(move || {
-            server.run(|metrics| {
+            server.run(|metrics, stopper| {
                 let budget = Budget::unlimited();
                 let queue = device.queue(&budget)?;
                 let encoder = encoder::start(&model, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
                 let metrics = Arc::clone(metrics);
                 let sizing = Sizing::Given(Capacity { streams: max_streams, step_frames: 8 });
-                let (options, log) = (EngineOptions::new(max_streams), said);
-                let setup = Setup { queue: &queue, budget: &budget, options, sizing, metrics, log };
+                let (options, log, stopper) = (EngineOptions::new(max_streams), said, stopper.clone());
+                let setup = Setup { queue: &queue, budget: &budget, options, sizing, metrics, log, stopper };
                 let batcher = Batcher::start(&model, setup)?;
                 let speakers = load(&model, &device)?;
                 Ok(Decoder { model, batcher, encoder, speakers, device })
