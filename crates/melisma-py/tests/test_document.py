@@ -248,8 +248,8 @@ class Servers(unittest.TestCase):
                 melisma.serve(streams=1, voice_model=voice.write(folder, codec="0" * 64))
 
     def test_a_file_of_keys_is_read_again_and_the_log_has_their_names(self):
-        def status(key):
-            request = urllib.request.Request(f"{server.url}/v1/status", headers={"Authorization": f"Bearer {key}"})
+        def status(key, path="/v1/status"):
+            request = urllib.request.Request(server.url + path, headers={"Authorization": f"Bearer {key}"})
             try:
                 with urllib.request.urlopen(request, timeout=120) as answer:
                     return answer.status
@@ -262,9 +262,10 @@ class Servers(unittest.TestCase):
             path.write_text("ann: key-of-ann streams=2\n")
             with melisma.serve(api_key_file=path, log=lines.append) as server:
                 self.assertEqual([status("key-of-ann"), status("key-of-bo")], [200, 401])
-                path.write_text("bo: key-of-bo until=2999-12-31\n")
+                path.write_text("bo: key-of-bo until=2999-12-31 scope=metrics\n")
                 server.reload()
                 self.assertEqual([status("key-of-ann"), status("key-of-bo")], [401, 200])
+                self.assertEqual(status("key-of-bo", "/v1/models"), 403)
                 path.write_text("bo key-of-bo\ncy: key-of-cy\n")
                 with self.assertRaisesRegex(ValueError, "keys:1: expected a name and a key"):
                     server.reload()
@@ -273,7 +274,7 @@ class Servers(unittest.TestCase):
                 melisma.serve(api_key="a", api_key_file=path)
         events = [json.loads(line) for line in lines if line.startswith("{")]
         names = [event.get("key") for event in events if event["event"] == "request"]
-        self.assertEqual(names, ["ann", None, None, "bo", "bo"])
+        self.assertEqual(names, ["ann", None, None, "bo", "bo", "bo"])
         self.assertNotIn("key-of-", "".join(lines))
         self.assertTrue(any(line.startswith("ready on cpu: ") for line in lines), lines)
 

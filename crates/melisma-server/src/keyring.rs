@@ -1,6 +1,6 @@
-//! The keys of a server's clients, each with a name, and perhaps an end and a limit of streams.
+//! The keys of a server's clients, each with a name, and perhaps an end, a limit of streams and a scope.
 //!
-//! A file has one plain key, or a line for each: `NAME: KEY [streams=N] [until=DATE]`. Names appear in
+//! A file has one plain key, or a line for each: `NAME: KEY [streams=N] [until=DATE] [scope=metrics]`. Names appear in
 //! events and metrics, keys nowhere: only their hashes stay in memory. Hashes are compared, so the time of
 //! a comparison says nothing about the keys.
 
@@ -25,6 +25,8 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The name of a key that has none.
 const PLAIN: &str = "default";
 const MAX_NAME_BYTES: usize = 64;
+/// The routes of a key with the scope `metrics`, beside those that need no key.
+pub(crate) const METRICS: &[&str] = &["/metrics", "/v1/status"];
 
 /// The keys of a server; without one, no key is needed. Clones are the same ring.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +45,8 @@ pub struct Key {
     /// When it ends, and the text that said so.
     until: Option<(SystemTime, String)>,
     max_streams: Option<usize>,
+    /// The only routes that it opens, if it has a scope.
+    routes: Option<&'static [&'static str]>,
     usage: Arc<Usage>,
 }
 
@@ -187,7 +191,7 @@ impl Keyring {
     }
 }
 
-const FORM: &str = "write `NAME: KEY`, and behind it streams=N or until=2026-12-31 if you like";
+const FORM: &str = "write `NAME: KEY`, and behind it streams=N, until=2026-12-31 or scope=metrics if you like";
 
 impl Key {
     fn new(name: &str, key: &str) -> Self {
@@ -197,6 +201,7 @@ impl Key {
             encoded: blake3::hash(base64::encode_url(key.as_bytes()).as_bytes()),
             until: None,
             max_streams: None,
+            routes: None,
             usage: Arc::default(),
         }
     }
@@ -225,9 +230,13 @@ impl Key {
                     let end = end.ok_or_else(|| wrong("`until` is a date, or a time as in 2026-12-31T18:00:00Z"))?;
                     key.until = Some((end, date.to_owned()));
                 }
-                Some(("streams" | "until", _)) => return Err(wrong("an option appears twice")),
+                Some(("scope", scope)) if key.routes.is_none() => {
+                    let routes = (scope == "metrics").then_some(METRICS);
+                    key.routes = Some(routes.ok_or_else(|| wrong("`scope` can only be metrics"))?);
+                }
+                Some(("streams" | "until" | "scope", _)) => return Err(wrong("an option appears twice")),
                 // What stands here may be a part of the key.
-                _ => return Err(wrong("expected streams=N or until=DATE behind the key")),
+                _ => return Err(wrong("expected streams=N, until=DATE or scope=metrics behind the key")),
             }
         }
         Ok(key)
@@ -238,16 +247,20 @@ impl Key {
         &self.name
     }
 
-    /// Counts a request with the key.
+    /// Counts a request with the key for the route with that path.
     ///
     /// # Errors
-    /// 401 after its end.
-    pub(crate) fn enter(&self) -> std::result::Result<(), Failure> {
+    /// 401 after its end, 403 if the route is outside its scope.
+    pub(crate) fn enter(&self, path: &str) -> std::result::Result<(), Failure> {
         self.usage.requests.fetch_add(1, Relaxed);
-        match &self.until {
-            Some((end, date)) if *end <= SystemTime::now() => {
-                let message = format!("the API key `{}` was valid until {date} (UTC)", self.name);
-                Err(Failure::unauthorized("expired_api_key", message))
+        if let Some((_, date)) = self.until.as_ref().filter(|(end, _)| *end <= SystemTime::now()) {
+            let message = format!("the API key `{}` was valid until {date} (UTC)", self.name);
+            return Err(Failure::unauthorized("expired_api_key", message));
+        }
+        match self.routes {
+            Some(routes) if !routes.contains(&path) => {
+                let message = format!("the API key `{}` is for {} only", self.name, routes.join(" and "));
+                Err(Failure::new(StatusCode::FORBIDDEN, "key_scope", message).and_close())
             }
             _ => Ok(()),
         }
@@ -323,11 +336,13 @@ mod tests {
             (": s3cret", "file:1: a name is"),
             ("a b: s3cret", "file:1: a name is"),
             ("ann: s3crét", "file:1: a key is visible"),
-            ("ann: s3cret more", "file:1: expected streams=N or until=DATE"),
+            ("ann: s3cret more", "file:1: expected streams=N, until=DATE or scope=metrics"),
             ("ann: s3cret streams=0", "file:1: `streams` is 1 or more"),
             ("ann: s3cret streams=-1", "file:1: `streams` is 1 or more"),
             ("ann: s3cret until=tomorrow", "file:1: `until` is a date"),
+            ("ann: s3cret scope=s3crets", "file:1: `scope` can only be metrics"),
             ("ann: s3cret streams=1 streams=2", "file:1: an option appears twice"),
+            ("ann: s3cret scope=metrics scope=metrics", "file:1: an option appears twice"),
             ("ann: s3cret\nann: other", "file:2: the name `ann` appears twice"),
             ("ann: s3cret\nbo: s3cret", "file:2: the key of `ann` appears twice"),
         ] {
@@ -343,11 +358,11 @@ mod tests {
     #[test]
     fn a_key_ends_with_its_day_and_has_its_streams() {
         let ring = Keyring::parse("file", &FILE.replace("2999", "2020")).unwrap();
-        let failure = key(&ring, "s3cret").unwrap().enter().unwrap_err();
+        let failure = key(&ring, "s3cret").unwrap().enter("/metrics").unwrap_err();
         assert_eq!((failure.status.as_u16(), failure.code()), (401, "expired_api_key"));
         let ring = Keyring::parse("file", FILE).unwrap();
         let ann = key(&ring, "s3cret").unwrap();
-        ann.enter().unwrap();
+        ann.enter("/v1/decode").unwrap();
         let (_first, second) = (ann.open_stream().unwrap(), ann.open_stream().unwrap());
         let failure = ann.open_stream().unwrap_err();
         assert_eq!((failure.status.as_u16(), failure.code()), (429, "key_streams"));
@@ -363,5 +378,22 @@ mod tests {
         assert_eq!(ring.figures()[0].streams, 1);
         let free: Vec<_> = (0..100).map(|_| key(&ring, "fourth").unwrap().open_stream().unwrap()).collect();
         assert_eq!((free.len(), ring.count()), (100, 2));
+    }
+
+    #[test]
+    fn a_key_for_metrics_opens_two_routes() {
+        let ring = Keyring::parse("file", "ann: s3cret until=2999-12-31 scope=metrics").unwrap();
+        let ann = key(&ring, "s3cret").unwrap();
+        METRICS.iter().for_each(|path| ann.enter(path).unwrap());
+        for path in ["none", "/v1/decode", "/v1/status/", "/metrics2", ""] {
+            let failure = ann.enter(path).unwrap_err();
+            assert_eq!((failure.status.as_u16(), failure.code()), (403, "key_scope"), "{path}");
+            assert_eq!(failure.message(), "the API key `ann` is for /metrics and /v1/status only");
+        }
+        assert_eq!(ring.figures()[0].requests, 7);
+        // A scope that a new file takes away or adds holds from the next request on.
+        ring.replace(&Keyring::parse("file", "ann: s3cret\nbo: other scope=metrics").unwrap());
+        key(&ring, "s3cret").unwrap().enter("/v1/decode").unwrap();
+        assert!(key(&ring, "other").unwrap().enter("/v1/decode").is_err());
     }
 }

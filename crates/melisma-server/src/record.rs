@@ -89,10 +89,10 @@ impl Record {
     /// Notes whose request it is.
     ///
     /// # Errors
-    /// 401 if the key has ended.
+    /// 401 if the key has ended, 403 if the route is outside its scope.
     pub fn enter(&self, key: &Key) -> Result<(), Failure> {
         self.note("key", key.name());
-        key.enter()
+        key.enter(self.head.route)
     }
 
     /// Takes one of the key's streams until the answer ends.

@@ -17,6 +17,7 @@ const REASONS = {
   key_streams: "too many streams of one key",
   connections: "too many connections",
   invalid_api_key: "wrong key",
+  key_scope: "outside of a key's scope",
   too_long: "too long",
   too_large: "too large",
   no_voice: "no voice",

@@ -14,8 +14,8 @@ pub struct ServeArgs {
     /// Port to listen on; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 8431, env = "MELISMA_PORT", hide_env = true)]
     pub port: u16,
-    /// File with the API key that clients must send, or with a line NAME: KEY [streams=N] [until=DATE] for each client;
-    /// MELISMA_API_KEY may hold a key itself
+    /// File with the API key that clients must send, or with a line NAME: KEY [streams=N] [until=DATE] [scope=metrics]
+    /// for each client; MELISMA_API_KEY may hold a key itself
     #[arg(long, value_name = "FILE", env = "MELISMA_API_KEY_FILE", hide_env = true)]
     pub api_key_file: Option<PathBuf>,
     /// builtin:mini24, a folder with config.json and weights, or a file of weights beside its config.json

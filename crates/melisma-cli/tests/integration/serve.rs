@@ -394,12 +394,16 @@ fn a_hangup_reads_the_keys_and_the_voices_again() {
         String::from_utf8(served.ask("GET", "/v1/audio/voices", &key, b"")).unwrap()
     };
     assert!(voices(&served, "ann").contains(r#""id":"bo""#));
-    write("keys", "# changed\nbo: key-of-bo streams=3\ncy: key-of-cy until=2999-01-01\n");
+    let keys = "# changed\nbo: key-of-bo streams=3\ncy: key-of-cy until=2999-01-01\ndee: key-of-dee scope=metrics\n";
+    write("keys", keys);
     write("a.yaml", "upstream:\n  voices: cy\n");
     served.send("-HUP");
-    served.hear_event(r#""event":"reloaded","keys":2}"#);
+    served.hear_event(r#""event":"reloaded","keys":3}"#);
     served.hear_event(r#""event":"reloaded","voices":1}"#);
     assert!(voices(&served, "ann").starts_with("HTTP/1.1 401"));
+    assert!(voices(&served, "dee").starts_with("HTTP/1.1 403"));
+    let metrics = served.ask("GET", "/metrics", "authorization: Bearer key-of-dee\r\n", b"");
+    assert!(metrics.starts_with(b"HTTP/1.1 200"));
     let answer = voices(&served, "bo");
     assert!(answer.contains(r#""id":"cy""#) && !answer.contains(r#""id":"bo""#), "{answer}");
     write("keys", "bo: key-of-bo\ncy key-of-cy\n");

@@ -883,7 +883,7 @@ def serve(
         normalise: Whether texts are read out in words before any language model sees them. `None` is what each voice
             model's speak.yaml or the settings say, and no for an upstream.
         api_key: The key that clients must send.
-        api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE]` for each client.
+        api_key_file: A file with one key, or with a line `NAME: KEY [streams=N] [until=DATE] [scope=metrics]` for each client.
         log: Called with each line of the log, on a thread of the server; an event is a JSON object. `None` gives them to
             `logging.getLogger("melisma")`.
         log_level: The least level of these lines: "debug" adds probes and scrapes, "error" leaves only errors. `None` is

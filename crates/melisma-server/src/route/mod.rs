@@ -297,6 +297,15 @@ fn add_headers(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyring::METRICS;
+
+    #[test]
+    fn the_routes_of_a_scope_need_a_key() {
+        for path in METRICS {
+            let routes: Vec<_> = ROUTES.iter().filter(|route| route.path == *path).collect();
+            assert!(routes.len() == 1 && !routes[0].is_public, "{path}");
+        }
+    }
 
     #[test]
     fn a_path_with_tricks_is_unknown() {

@@ -1,4 +1,4 @@
-//! Clients with keys of their own: names, limits, ends, and a file that changes.
+//! Clients with keys of their own: names, limits, ends, scopes, and a file that changes.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,8 @@ use melisma_server::{Guard, Keyring, Level, Log, Settings};
 
 use crate::client::{Fixture, Socket, codes, settings, tokens, until};
 
-const FILE: &str = "ann: key-of-ann streams=1\nbo: key-of-bo\ncy: key-of-cy until=2020-01-01\n";
+const FILE: &str = "ann: key-of-ann streams=1\nbo: key-of-bo\ncy: key-of-cy until=2020-01-01\n\
+                    scraper: key-of-scraper scope=metrics\n";
 
 /// A server with the keys of [`FILE`], and all that it logs.
 fn server() -> (Fixture, Keyring, Arc<Mutex<String>>) {
@@ -83,6 +84,48 @@ fn a_key_ends_with_its_date_and_its_name_is_logged() {
     server.join().unwrap();
     let lines = lines.lock().unwrap();
     assert!(lines.contains(r#""error":"expired_api_key""#) && lines.contains(r#""key":"cy""#), "{lines}");
+}
+
+#[test]
+fn a_key_for_metrics_opens_nothing_else() {
+    let (server, keys, lines) = server();
+    let (field, key) = header("scraper");
+    let ask = |method: &str, path: &str| server.request(method, path, &[(field, &key)], b"");
+    for (method, path) in [
+        ("GET", "/metrics"),
+        ("HEAD", "/metrics"),
+        ("GET", "/v1/status"),
+        ("GET", "/health"),
+        ("GET", "/ready"),
+        ("GET", "/v1/presets"),
+    ] {
+        assert_eq!(ask(method, path).status, 200, "{method} {path}");
+    }
+    assert!(server.socket("/v1/status", &[(field, &key)]).is_ok());
+    for (method, path) in [
+        ("POST", "/v1/decode"),
+        ("POST", "/v1/audio/speech"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/synth.wav?preset=focus&seconds=1"),
+        ("GET", "/v1/ledger/x"),
+        ("POST", "/metrics"),
+        ("GET", "/nothing"),
+    ] {
+        let refused = ask(method, path);
+        assert_eq!((refused.status, &*refused.code()), (403, "key_scope"), "{method} {path}");
+        let error = refused.json()["error"].clone();
+        assert_eq!(error["message"], "the API key `scraper` is for /metrics and /v1/status only");
+        assert_eq!(error["type"], "permission_error");
+    }
+    assert_eq!(open(&server, "scraper").err().unwrap(), (403, "key_scope".to_owned()));
+    assert_eq!(metric(&server, "melisma_refused_requests_total{code=\"key_scope\"} "), Some(8));
+    assert_eq!(metric(&server, "melisma_key_requests_total{key=\"scraper\"} "), Some(12));
+    keys.replace(&Keyring::parse("file", "scraper: key-of-scraper\n").unwrap());
+    assert_eq!(ask("GET", "/v1/models").status, 200);
+    server.join().unwrap();
+    let lines = lines.lock().unwrap();
+    assert!(lines.contains(r#""error":"key_scope""#) && lines.contains(r#""key":"scraper""#), "{lines}");
+    assert!(!lines.contains("key-of-"), "{lines}");
 }
 
 #[test]
