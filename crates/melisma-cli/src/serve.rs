@@ -15,6 +15,7 @@ use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
 use melisma::speak::{Opening, Speaker};
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, CapacityCache, Setup};
+use melisma_server::event::Field;
 use melisma_server::metrics::Metrics;
 use melisma_server::speakers::{self, Speakers, VoiceModel};
 use melisma_server::upstream::{self, Upstream};
@@ -199,14 +200,15 @@ impl Reloader {
         if keys.is_none() && voices.is_none() {
             self.log.line(Level::Warn, "warning: nothing to reload: there is neither a file of keys nor an upstream");
         }
-        for (name, read) in [("keys", keys), ("voices", voices)] {
+        for (field, read) in [(Field::Keys, keys), (Field::Voices, voices)] {
             match read {
                 None => {}
-                Some(Ok(n)) => self.log.event(Level::Info, [("event", "reloaded".into()), (name, json!(n))]),
+                Some(Ok(n)) => self.log.event(Level::Info, [(Field::Event, "reloaded".into()), (field, json!(n))]),
                 Some(Err(error)) => {
                     self.metrics.reload_failed();
-                    let message = format!("the old {name} stay: {error}");
-                    self.log.event(Level::Error, [("event", "reload_failed".into()), ("message", json!(message))]);
+                    let message = format!("the old {} stay: {error}", field.name());
+                    let fields = [(Field::Event, "reload_failed".into()), (Field::Message, message.into())];
+                    self.log.event(Level::Error, fields);
                 }
             }
         }

@@ -14,6 +14,7 @@ mod block;
 mod build_info;
 mod config;
 pub mod encoder;
+pub mod event;
 pub mod http;
 pub mod key;
 mod keyring;

@@ -14,6 +14,7 @@ use melisma::lock::{Condvar, Mutex};
 use melisma::runtime::thread;
 use serde_json::{Map, Value};
 
+use crate::event::Field;
 use crate::metrics::Metrics;
 use crate::time;
 
@@ -104,7 +105,7 @@ impl Log {
     }
 
     /// Writes an event with its time.
-    pub fn event<N: Into<String>>(&self, level: Level, fields: impl IntoIterator<Item = (N, Value)>) {
+    pub fn event(&self, level: Level, fields: impl IntoIterator<Item = (Field, Value)>) {
         if let Some(queue) = self.queue(level) {
             queue.push(level, line(level, fields));
         }
@@ -170,7 +171,7 @@ impl Queue {
             if state.n_dropped > 0 {
                 let n = std::mem::take(&mut state.n_dropped);
                 state.is_writing = true;
-                let fields = [("event", "dropped".into()), ("events", n.into())];
+                let fields = [(Field::Event, "dropped".into()), (Field::Events, n.into())];
                 return Some((Level::Warn, line(Level::Warn, fields)));
             }
             if state.is_closed {
@@ -182,9 +183,9 @@ impl Queue {
 }
 
 /// Returns the line of an event.
-fn line<N: Into<String>>(level: Level, fields: impl IntoIterator<Item = (N, Value)>) -> String {
+fn line(level: Level, fields: impl IntoIterator<Item = (Field, Value)>) -> String {
     let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-    let event: Map<String, Value> = fields.map(|(name, value)| (name.into(), value)).collect();
+    let event: Map<String, Value> = fields.map(|(field, value)| (field.name().to_owned(), value)).collect();
     let head = format!(r#"{{"time":"{}","level":"{}","#, time::show(SystemTime::now()), level.name());
     head + &Value::Object(event).to_string()[1..]
 }
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_line_has_time_and_level_first_and_no_empty_fields() {
-        let line = line(Level::Warn, [("event", "request".into()), ("a", Value::Null)]);
+        let line = line(Level::Warn, [(Field::Event, "request".into()), (Field::Path, Value::Null)]);
         let (time, rest) = line.split_at(r#"{"time":"2026-11-18T12:26:39.123Z""#.len());
         assert!(time.starts_with(r#"{"time":"20"#) && time.ends_with("Z\""), "{line}");
         assert_eq!(rest, r#","level":"warn","event":"request"}"#);
@@ -224,10 +225,10 @@ mod tests {
         });
         let metrics = Arc::<Metrics>::default();
         log.start(&metrics).unwrap();
-        log.event(Level::Info, [("n", 0.into())]);
+        log.event(Level::Info, [(Field::Streams, 0.into())]);
         let held = lines.recv().unwrap();
         for n in 1..=MAX_LINES + 100 {
-            log.event(Level::Info, [("n", n.into())]);
+            log.event(Level::Info, [(Field::Streams, n.into())]);
         }
         log.line(Level::Info, "for people");
         let (text, dropped) = (metrics.text(&[]), 101);
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(lines.len(), 1 + MAX_LINES + 1);
         for (n, line) in lines[..lines.len() - 1].iter().enumerate() {
             let event: Value = serde_json::from_str(line).unwrap();
-            assert!(event["n"] == n && line.starts_with(r#"{"time":"20"#), "{line}");
+            assert!(event["streams"] == n && line.starts_with(r#"{"time":"20"#), "{line}");
         }
         let last: Value = serde_json::from_str(&lines[lines.len() - 1]).unwrap();
         assert_eq!((&last["event"], &last["events"]), (&json!("dropped"), &json!(dropped)));

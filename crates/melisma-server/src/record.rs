@@ -1,5 +1,6 @@
 //! The record of a request, from its head to the end of its answer: one event, written when its last part ends.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,10 +8,11 @@ use std::time::Instant;
 
 use hyper::StatusCode;
 use melisma::lock::Mutex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::admission::Permit;
 use crate::app::App;
+use crate::event::Field;
 use crate::http::body::Watcher;
 use crate::http::failure::Failure;
 use crate::keyring::{Key, StreamPermit};
@@ -58,7 +60,7 @@ struct State {
     status: Option<u16>,
     /// How a stream ended.
     reason: Option<&'static str>,
-    notes: Map<String, Value>,
+    notes: BTreeMap<Field, Value>,
     permit: Option<StreamPermit>,
 }
 
@@ -71,19 +73,19 @@ impl Record {
     }
 
     /// Adds a field to the event.
-    pub fn note(&self, name: &str, value: impl Into<Value>) {
-        self.state.lock().notes.insert(name.to_owned(), value.into());
+    pub fn note(&self, field: Field, value: impl Into<Value>) {
+        self.state.lock().notes.insert(field, value.into());
     }
 
     /// Adds the time since the request came to the event.
-    pub fn note_time(&self, name: &str) {
-        self.note(name, self.start.elapsed().as_secs_f64());
+    pub fn note_time(&self, field: Field) {
+        self.note(field, self.start.elapsed().as_secs_f64());
     }
 
     /// Notes that the first audio leaves.
     pub fn first_audio(&self) {
         self.app.metrics.first_audio(self.start.elapsed());
-        self.note_time("first_audio_seconds");
+        self.note_time(Field::FirstAudioSeconds);
     }
 
     /// Notes whose request it is.
@@ -91,7 +93,7 @@ impl Record {
     /// # Errors
     /// 401 if the key has ended, 403 if the route is outside its scope.
     pub fn enter(&self, key: &Key) -> Result<(), Failure> {
-        self.note("key", key.name());
+        self.note(Field::Key, key.name());
         key.enter(self.head.route)
     }
 
@@ -112,13 +114,13 @@ impl Record {
 
     /// Adds an error to the event. A refused key needs no message, which is about headers.
     pub fn failed(&self, failure: &Failure) {
-        self.note("error", failure.code());
+        self.note(Field::Error, failure.code());
         // A probe that asks whether the server is ready wants to know just that.
         if self.head.route != "/ready" {
             self.app.metrics.refused(failure);
         }
         if failure.status != StatusCode::UNAUTHORIZED {
-            self.note("message", failure.log_message());
+            self.note(Field::Message, failure.log_message());
         }
     }
 
@@ -127,7 +129,7 @@ impl Record {
         if reason != "done" {
             self.app.metrics.dropped(reason);
         }
-        self.note("kind", kind);
+        self.note(Field::Kind, kind);
         self.state.lock().reason = Some(reason);
         Watcher::ended(self);
     }
@@ -165,20 +167,20 @@ impl Drop for Record {
         let seconds = self.start.elapsed().as_secs_f64();
         self.app.metrics.request_seconds(self.head.route, seconds);
         let (status, reason) = status.map_or((CLIENT_LEFT, Some("client_left")), |status| (status, reason));
-        let fields: [(&str, Option<Value>); 11] = [
-            ("event", Some("request".into())),
-            ("request_id", Some(self.id.as_str().into())),
-            ("client_request_id", self.head.client_request_id.as_deref().map(Value::from)),
-            ("client", self.head.client.map(|client| client.to_canonical().to_string().into())),
-            ("method", self.head.method.as_deref().map(Value::from)),
-            ("route", Some(self.head.route.into())),
-            ("path", self.head.path.as_deref().map(Value::from)),
-            ("status", Some(status.into())),
-            ("reason", reason.map(Value::from)),
-            ("bytes", Some(self.n_bytes.load(Relaxed).into())),
-            ("seconds", Some(seconds.into())),
+        let fields: [(Field, Option<Value>); 11] = [
+            (Field::Event, Some("request".into())),
+            (Field::RequestId, Some(self.id.as_str().into())),
+            (Field::ClientRequestId, self.head.client_request_id.as_deref().map(Value::from)),
+            (Field::Client, self.head.client.map(|client| client.to_canonical().to_string().into())),
+            (Field::Method, self.head.method.as_deref().map(Value::from)),
+            (Field::Route, Some(self.head.route.into())),
+            (Field::Path, self.head.path.as_deref().map(Value::from)),
+            (Field::Status, Some(status.into())),
+            (Field::Reason, reason.map(Value::from)),
+            (Field::Bytes, Some(self.n_bytes.load(Relaxed).into())),
+            (Field::Seconds, Some(seconds.into())),
         ];
-        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?)));
         self.app.log.event(self.level(status, reason), fields.chain(notes));
     }
 }

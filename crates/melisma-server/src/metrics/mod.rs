@@ -14,6 +14,7 @@ use hyper::StatusCode;
 use melisma::lock::Mutex;
 use serde_json::{Map, Value, json};
 
+use crate::event::Field;
 use crate::http::failure::Failure;
 use histogram::{ANSWERS, Histogram, SECONDS, STREAMS};
 pub use queue::{QueueMetrics, QueueWait};
@@ -48,6 +49,16 @@ impl Stage {
             Self::Copy => "copy",
             Self::Send => "send",
             Self::Encode => "encode",
+        }
+    }
+
+    /// Returns the field of its time in the event `chunk`, which tells of a step of a decoder.
+    fn field(self) -> Option<Field> {
+        match self {
+            Self::Population => Some(Field::PopulationMs),
+            Self::Decode => Some(Field::DecodeMs),
+            Self::Copy => Some(Field::CopyMs),
+            Self::Validation | Self::Send | Self::Encode => None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Metrics, Stage};
+use crate::event::Field;
 use crate::log::{Level, Log};
 
 /// Collects the stages of one step of an engine.
@@ -29,12 +30,9 @@ impl<'a> Stages<'a> {
 
     /// Writes all stages as one event, for those who want every detail.
     pub(crate) fn tell(self, log: &Log, [n_streams, n_frames]: [usize; 2]) {
-        let head: [(String, Value); 3] = [
-            ("event".to_owned(), "chunk".into()),
-            ("streams".to_owned(), n_streams.into()),
-            ("frames".to_owned(), n_frames.into()),
-        ];
-        let stages = self.spent.into_iter().map(|(stage, time)| (format!("{}_ms", stage.name()), ms(time)));
+        let head: [(Field, Value); 3] =
+            [(Field::Event, "chunk".into()), (Field::Streams, n_streams.into()), (Field::Frames, n_frames.into())];
+        let stages = self.spent.into_iter().filter_map(|(stage, time)| Some((stage.field()?, ms(time))));
         log.event(Level::Debug, head.into_iter().chain(stages));
     }
 }

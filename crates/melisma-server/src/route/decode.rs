@@ -11,6 +11,7 @@ use super::intake::{Choice, Intake};
 use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
 use crate::audio::Format;
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -25,13 +26,13 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let mut choice = Choice::new(&mut query)?;
     query.finish()?;
     choice.tokens = token_format(call.request.headers())?;
-    call.record.note("format", format.name());
+    call.record.note(Field::Format, format.name());
     let upload = RequestBody::new(call.request.into_body(), app.limits.token_bytes, app.limits.stall_timeout);
     if upload.n_announced().is_some_and(|n_bytes| n_bytes <= GATHERED_BYTES) {
         choice.gather();
     }
     let (intake, output, layout) = choice.open(app).await?;
-    call.record.note_time("queue_seconds");
+    call.record.note_time(Field::QueueSeconds);
     let length = intake.length();
     let feed = Feed::start(read(upload, intake));
     let (record, kind, packaging, speed, picture) = (call.record, "decode", Packaging::Plain, 1.0, None);

@@ -12,6 +12,7 @@ use super::Call;
 use super::clip::{self, Source, Texts};
 use crate::app::{App, Decoder};
 use crate::batcher::{Block, Input, Output};
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -49,7 +50,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Repl
     })?;
     let form = form.unwrap_or(Form::Text(Text::Orpheus));
     query.finish()?;
-    call.record.note("format", form.name());
+    call.record.note(Field::Format, form.name());
     app.check_open()?;
     let decoder = app.decoder()?;
     let full = || {

@@ -12,6 +12,7 @@ use super::Call;
 use super::clip::{self, Kind, Texts};
 use super::player::SAMPLE_RATE;
 use crate::app::App;
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -26,8 +27,8 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let preset = Config::preset(name)
         .map_err(|error| Failure::parameter("preset", format!("{error}; the presets are {}", presets())))?;
     query.finish()?;
-    call.record.note("format", "ndjson");
-    call.record.note("preset", name);
+    call.record.note(Field::Format, "ndjson");
+    call.record.note(Field::Preset, name);
     app.check_open()?;
     let full = || Failure::busy("full", "pictures of other files are being made").and_close();
     let permit = app.pictures.try_acquire().ok_or_else(full)?;

@@ -15,13 +15,14 @@ use super::player::seconds;
 use crate::admission::Permit;
 use crate::app::App;
 use crate::audio::{Encoder, Format, Layout};
+use crate::event::Field;
 use crate::http::body::{Body, BodySender, Reply, SendError};
 use crate::http::failure::Failure;
 
 /// Returns the notes of a piece as a MIDI file, as `melisma synth --midi` writes it.
 pub(super) fn midi(app: &App, call: &Call) -> Result<Reply, Failure> {
     let (Piece { style, seed, .. }, length_s) = piece::read(call.request.uri().query(), app.limits.piece)?;
-    call.record.note("format", "midi");
+    call.record.note(Field::Format, "midi");
     let _permit = permit(app)?;
     Ok(reply("audio/midi", compose(&style, seed, length_s)?.to_midi()?))
 }
@@ -32,7 +33,7 @@ fn permit(app: &App) -> Result<Permit, Failure> {
 
 pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<Reply, Failure> {
     let (Piece { style, seed, sample_rate }, length_s) = piece::read(call.request.uri().query(), app.limits.piece)?;
-    call.record.note("format", format.name());
+    call.record.note(Field::Format, format.name());
     let permit = permit(app)?;
     let score = compose(&style, seed, length_s)?;
     let n_samples = (length_s * f64::from(sample_rate)).round().max(1.0) as u64;

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::audio::{Encoder, Layout};
 use crate::batcher::Output;
 use crate::block;
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -37,10 +38,10 @@ pub(super) async fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     })?;
     let choice = Choice::new(&mut query)?;
     query.finish()?;
-    call.record.note("format", format.name());
+    call.record.note(Field::Format, format.name());
     let accepted = handshake::accept(&call.request).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
     let (intake, output, layout) = choice.open(app).await?;
-    call.record.note_time("queue_seconds");
+    call.record.note_time(Field::QueueSeconds);
     let picture = has_picture.filter(|has| *has).map(|_| Picture::at_rate(layout.sample_rate)).transpose()?;
     let app = Arc::clone(app);
     tokio::spawn(async move {

@@ -19,6 +19,7 @@ use super::player::{Feed, Packaging, Play, play};
 use crate::app::App;
 use crate::audio::Layout;
 use crate::batcher::{self, Output};
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::{Failure, with_hint};
 use crate::http::query::Query;
@@ -41,16 +42,16 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let upload = RequestBody::new(call.request.into_body(), app.limits.speech_bytes, app.limits.stall_timeout);
     let request = Request::read(&upload.read_all().await?, &Narrators::of(app))?;
     let record = call.record;
-    record.note("voice", request.voice.as_str());
-    record.note("characters", request.n_chars());
-    record.note("format", request.format.name());
+    record.note(Field::Voice, request.voice.as_str());
+    record.note(Field::Characters, request.n_chars());
+    record.note(Field::Format, request.format.name());
     if !request.notes.is_empty() {
-        record.note("notes", request.notes.clone());
+        record.note(Field::Notes, request.notes.clone());
     }
     match request.narrator {
         Narrator::Own(index) => {
             let speakers = app.decoder()?.speakers.get(index).ok_or_else(no_voice)?;
-            record.note("model", speakers.name());
+            record.note(Field::Model, speakers.name());
             speak_here(app, record, speakers, request).await
         }
         Narrator::Upstream => speak_upstream(app, record, request).await,
@@ -60,7 +61,7 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
 async fn speak_upstream(app: &Arc<App>, record: Arc<Record>, request: Request) -> Result<Reply, Failure> {
     let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
     let (intake, output, layout) = Choice::speech().open(app).await?;
-    record.note_time("queue_seconds");
+    record.note_time(Field::QueueSeconds);
     let vars = PromptVars { text: "", voice: &request.voice, instructions: &request.instructions };
     let speaker = Speaker {
         record: Arc::clone(&record),
@@ -89,7 +90,7 @@ async fn speak_here(
     let slot = places.slot(app, longest).await?;
     let left = longest.saturating_sub(start.elapsed());
     let (intake, output, layout) = Choice::frames().open_for(app, speakers.codec(), left).await?;
-    record.note_time("queue_seconds");
+    record.note_time(Field::QueueSeconds);
     let speech = speakers.open_in(slot, script).ok_or_else(|| places.full(""))?;
     let feed = Feed::start(feed_frames(Arc::clone(&record), speech, intake));
     answer(record, request, prompt_tokens, (feed, output, layout)).await
@@ -126,11 +127,11 @@ async fn feed_frames(record: Arc<Record>, mut speech: Speech, mut intake: Intake
         let Utterance { codes, notes, end } = speech.next().await.ok_or_else(|| failed("its thread is gone"))?;
         if !notes.is_empty() {
             all_notes.extend(notes.iter().map(without_words));
-            record.note("notes", all_notes.clone());
+            record.note(Field::Notes, all_notes.clone());
         }
         if let Some(codes) = codes {
             if !std::mem::replace(&mut has_begun, true) {
-                record.note_time("first_frame_seconds");
+                record.note_time(Field::FirstFrameSeconds);
             }
             intake.frames(&codes).await?;
         }
@@ -198,7 +199,7 @@ impl Speaker {
                 CompletionEvent::Text(text) => {
                     if !std::mem::replace(&mut has_begun, true) {
                         self.record.app.metrics.first_token(self.record.start.elapsed());
-                        self.record.note_time("first_token_seconds");
+                        self.record.note_time(Field::FirstTokenSeconds);
                     }
                     let codes = self.intake.push(text.as_bytes()).await.map_err(blame)?;
                     detector.text(text.len(), codes.n_frames(), self.intake.ledger().seen())?;
@@ -230,11 +231,11 @@ impl Drop for Outcome {
         let said = app.upstream.as_ref().zip(self.detail.as_deref());
         let level = if matches!(self.name, "done" | "client_left") { Level::Info } else { Level::Error };
         let fields = [
-            ("event", Value::from("upstream")),
-            ("request_id", id.as_str().into()),
-            ("outcome", self.name.into()),
-            ("detail", said.map(|(upstream, said)| upstream.redacted(said)).into()),
-            ("seconds", start.elapsed().as_secs_f64().into()),
+            (Field::Event, Value::from("upstream")),
+            (Field::RequestId, id.as_str().into()),
+            (Field::Outcome, self.name.into()),
+            (Field::Detail, said.map(|(upstream, said)| upstream.redacted(said)).into()),
+            (Field::Seconds, start.elapsed().as_secs_f64().into()),
         ];
         app.log.event(level, fields);
     }

@@ -18,6 +18,7 @@ use super::session::{Fault, MessageReceiver, Session};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};
 use crate::block;
+use crate::event::Field;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -58,7 +59,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let format = block::sample_format(&mut query)?;
     let ahead_ms = query.value("ahead", "10 to 500 ms", |text| text.parse().ok().filter(|ms| AHEAD_MS.contains(ms)))?;
     query.finish()?;
-    call.record.note("format", format.name());
+    call.record.note(Field::Format, format.name());
     app.check_open()?;
     let (music, remote) = Endless::new(style, seed, EngineConfig::default().with_sample_rate(sample_rate))?;
     let synth_pool = app.synth_pool()?;

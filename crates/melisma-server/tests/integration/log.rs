@@ -1,10 +1,13 @@
 //! What operators see: events, levels, build and the state of the upstream.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use melisma::audio::{Clip, wav};
+use melisma_server::event::Field;
 use melisma_server::upstream::{self, Upstream};
 use melisma_server::{BuildInfo, Guard, Keyring, Level, Limits, Log, Settings};
 use serde_json::Value;
@@ -199,6 +202,18 @@ fn a_detailed_log_has_the_stages_of_every_step() {
         let stages = ["population_ms", "decode_ms", "copy_ms"].map(|stage| event[stage].as_f64().unwrap());
         assert!(stages[1] > 0.0, "{event}");
     }
+}
+
+#[test]
+fn every_field_is_in_the_table_for_operators() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/running.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let section = page.split("\n### Event fields\n").nth(1).unwrap().split("\n#").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next());
+    // The names of a row stand in backticks.
+    let described: BTreeSet<&str> = rows.flat_map(|names| names.split('`').step_by(2)).collect();
+    let written: BTreeSet<&str> = Field::ALL.iter().map(|field| field.name()).chain(["time", "level"]).collect();
+    assert_eq!(described, written);
 }
 
 #[test]
