@@ -241,6 +241,25 @@ fn a_file_that_changed_is_noticed_before_a_build_goes_on() {
     assert!(bytes(&sandbox, "a.h5") == bytes(&sandbox, "whole.h5"), "old rows stayed");
 }
 
+#[test]
+fn a_setting_that_differs_is_named_with_both_values() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 40);
+    kill_at_work(&sandbox);
+    let other = ["w", "-o", "a.h5", "--segment", "200ms", "--segment-hop", "50ms", "--drop-tail", "--max-seconds", "9"];
+    let (code, _, stderr) = build(&sandbox, &other);
+    let names =
+        ["max_seconds was not set, is 9.0; segment_hop_samples was ", "; segment_samples was ", "; tail was pad"];
+    let is_named = names.iter().all(|name| stderr.contains(name));
+    assert!(
+        code == 2 && stderr.contains("an unfinished build of other settings is there: max") && is_named,
+        "{stderr}"
+    );
+    assert_eq!(build(&sandbox, &["w", "-o", "a.h5", "--segment", "100ms"]).0, 0);
+    let (code, _, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "100ms", "--drop-tail"]);
+    assert!(code == 2 && stderr.contains(", and is not of this plan: tail was pad, is drop\n"), "{stderr}");
+}
+
 /// Lines of the journal: a header, and one for each batch of rows.
 fn n_recorded(sandbox: &Sandbox) -> usize {
     std::fs::read_to_string(sandbox.path("a.h5.journal")).map_or(0, |text| text.matches('\n').count())

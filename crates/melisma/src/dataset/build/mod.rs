@@ -11,10 +11,12 @@ use std::time::Instant;
 use melisma_kernels::lock::Mutex;
 use pipeline::{Job, RunStats};
 pub use repair::Repaired;
+use serde_json::{Map, Value};
 
 use super::counters::{Counters, Snapshot};
 use super::failure::{self, Failure, RowFailure, TEXT_STAGE, in_order};
 use super::plan::{Check, Feature, Plan, Request, Scan, Tokens};
+use super::store::change::Change;
 use super::store::identity::plan_of;
 use super::store::journal::{self, Header, Journal};
 use super::store::lines::origin::{self, Origin};
@@ -174,7 +176,8 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
     let _held = held.map_err(|error| job.with_least(error, &plan))?;
     if request.output.exists() && request.existing == Existing::Refuse {
         if !is_finished(request, &paths.output, &hash)? {
-            return Err(guard::already(&request.output, ", and is not of this plan"));
+            let change = Change::of_attributes(attributes(request, &paths.output).as_ref(), &layout.attributes);
+            return Err(guard::already(&request.output, &format!(", and is not of this plan{}", change.after())));
         }
         if guard::beside(&paths, store_kind, Existing::Refuse).is_ok() {
             paths.clear()?;
@@ -253,6 +256,14 @@ fn is_finished(request: &Request<'_>, output: &Path, hash: &str) -> Result<bool>
     }
 }
 
+/// Returns the attributes of a finished output, where it has any.
+fn attributes(request: &Request<'_>, output: &Path) -> Option<Map<String, Value>> {
+    match request.lines {
+        Some(_) => Origin::open(output).ok().map(|origin| origin.attributes),
+        None => Store::open(output).ok().map(|store| store.layout.attributes),
+    }
+}
+
 /// Returns the rows of a finished output that are below the limit, which is not a part of the plan.
 fn still_below_limit(request: &Request<'_>, output: &Path, plan: &Plan) -> Result<Vec<Failure>> {
     match (&plan.feature, request.lines) {
@@ -300,7 +311,8 @@ fn begin(
                 return Ok((store, journal, past.records));
             }
         } else if !restart {
-            return Err(guard::unfinished(paths));
+            let was = Store::open(&paths.partial).ok().map(|store| store.layout.attributes);
+            return Err(guard::unfinished(paths, &Change::of_attributes(was.as_ref(), &layout.attributes)));
         }
     }
     if paths.partial.is_file() {

@@ -10,6 +10,7 @@ use super::{busy, columns};
 use crate::dataset::counters::Counters;
 use crate::dataset::failure::RowFailure;
 use crate::dataset::plan::{Plan, Request, Scan};
+use crate::dataset::store::change::Change;
 use crate::dataset::store::hash::Table;
 use crate::dataset::store::journal::{Header, Journal};
 use crate::dataset::store::paths::{Paths, beside};
@@ -103,7 +104,10 @@ impl Request<'_> {
             return Ok((plan, layout));
         }
         let why = match (layout.text("config") == store.layout.text("config"), absent(store, &plan, rows)?) {
-            (false, _) => "it was built with other settings".to_owned(),
+            (false, _) => {
+                let change = Change::of_attributes(Some(&store.layout.attributes), &layout.attributes);
+                format!("it was built with other settings{}", change.after())
+            }
             (true, Some(name)) => format!("{name} is missing among them, or cannot be read any more"),
             (true, None) => "a file, its length or its text has changed, or there are other files".to_owned(),
         };

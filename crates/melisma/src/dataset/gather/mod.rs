@@ -173,6 +173,13 @@ impl Gather {
         (self.shard.1 > 1).then(|| format!("{}/{}", self.shard.0 + 1, self.shard.1))
     }
 
+    /// Returns the settings that the journal records, for messages about what has changed.
+    fn recorded(&self) -> Map<String, Value> {
+        let shard = self.shard().map(|shard| ("shard".to_owned(), Value::from(shard)));
+        let model = ("model".to_owned(), Value::from(self.model.hash()));
+        self.settings.clone().into_iter().chain(shard).chain([model]).collect()
+    }
+
     /// Returns whether the output is the finished corpus of this request.
     fn is_finished(&self, path: &Path) -> Result<bool> {
         let shard = self.shard();

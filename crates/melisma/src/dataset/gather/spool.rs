@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Gather;
 use crate::dataset::failure::RowFailure;
+use crate::dataset::store::change::Change;
 use crate::dataset::store::guard;
 use crate::dataset::store::journal::{self, Gathered, Header, Journal, Record};
 use crate::dataset::store::paths::Paths;
@@ -45,12 +46,17 @@ impl Spool {
     /// Opens the files of an earlier run of the same request, or begins anew.
     pub(super) fn open(paths: &Paths, gather: &Gather) -> Result<Self> {
         let plan = [&gather.request, gather.shard().as_deref().unwrap_or_default()].join(" ");
-        let header = Header::new(plan.trim_end(), "");
+        let header = Header::new(plan.trim_end(), "").with_settings(gather.recorded());
         let failed = |error| output::failed(&paths.partial, error);
         let past = journal::read(&paths.journal).filter(|_| paths.partial.is_file());
         let is_same = past.as_ref().is_some_and(|past| past.header.plan == header.plan);
-        if past.is_some() && !is_same && gather.existing == Existing::Refuse {
-            return Err(guard::unfinished(paths));
+        if let Some(past) = past.as_ref().filter(|_| !is_same && gather.existing == Existing::Refuse) {
+            // The request also has what is said of single rows, such as voices and seeds.
+            let change = match Change::of_settings(&past.header.settings, &header.settings) {
+                Change::Files => Change::Unknown,
+                change => change,
+            };
+            return Err(guard::unfinished(paths, &change));
         }
         if paths.partial.is_dir() {
             guard::remove(&paths.partial)?;

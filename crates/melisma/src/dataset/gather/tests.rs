@@ -112,6 +112,24 @@ fn rows_that_a_crash_has_cut_are_made_again() {
 }
 
 #[test]
+fn unfinished_work_says_which_setting_was_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, path) = (model(), folder.path().join("a.safetensors"));
+    let with = |request: &str, top_k: u32| {
+        let settings = [("speech".to_owned(), serde_json::json!({ "min_p": null, "top_k": top_k }))];
+        let settings = settings.into_iter().collect();
+        Gather { request: request.to_owned(), ..gather(&model, &path) }.with_settings(settings)
+    };
+    drop(with("one", 40).begin().unwrap());
+    // Opened a second time, it is written again.
+    drop(with("one", 40).begin().unwrap());
+    let refused = with("two", 50).begin().unwrap_err().to_string();
+    assert!(refused.ends_with("unfinished build of other settings is there: speech.top_k was 40, is 50"), "{refused}");
+    let refused = with("two", 40).begin().unwrap_err().to_string();
+    assert!(refused.ends_with("unfinished build of other files or settings is there"), "{refused}");
+}
+
+#[test]
 fn shards_merge_to_the_bytes_of_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let model = model();

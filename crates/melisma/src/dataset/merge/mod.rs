@@ -13,6 +13,7 @@ use shard::{Named, bounds, numbered, overlapping, same_inputs, total};
 
 use super::counters::Counters;
 use super::failure;
+use super::store::change::Change;
 use super::store::lines::Lines;
 use super::store::paths::Paths;
 use super::store::verify::verify_watched;
@@ -109,7 +110,7 @@ pub fn merge_watched(request: &Merge<'_>, counters: &Counters) -> Result<Merged>
             return Err(guard::already(request.output, ""));
         }
         if paths.partial.exists() && journal::read(&paths.journal).is_some() {
-            return Err(guard::unfinished(&paths));
+            return Err(guard::unfinished(&paths, &Change::Unknown));
         }
     }
     if request.lines.is_some() && !Lines::is_name(request.output) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
+use super::change::Change;
 use super::identity::plan_of;
 use super::lines::origin::Origin;
 use super::paths::Paths;
@@ -93,9 +94,15 @@ pub(in crate::dataset) fn beside(paths: &Paths, kind: Kind, existing: Existing) 
     Ok(())
 }
 
-/// Returns the error for an unfinished build that may not be replaced.
-pub(in crate::dataset) fn unfinished(paths: &Paths) -> Error {
-    Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
+/// Returns the error for an unfinished build that may not be replaced, because of `change`.
+pub(in crate::dataset) fn unfinished(paths: &Paths, change: &Change) -> Error {
+    let of = match change {
+        Change::Settings(_) => "of other settings",
+        Change::Files => "of other files or texts",
+        Change::Unknown => "of other files or settings",
+    };
+    let (partial, settings) = (paths.partial.display(), change.after());
+    Error::invalid(format!("{partial}: an unfinished build {of} is there{settings}"))
         .with_hint(Remedy::StartOver)
         .or_hint("use the settings and files that it was begun with")
 }

@@ -7,6 +7,9 @@
 //! 77f0c1de {"synced":true}
 //! ```
 //!
+//! The plan is a hash. What its settings are, for messages about others, the attributes of the partial output say;
+//! where it has none, the header has `settings`.
+//!
 //! A row's bytes are passed to the system before its line. After a kill, both are there, so every
 //! complete line counts and a truncated one does not. After a crash of the machine, only the lines
 //! above the last `synced` count: they and their rows were on disk. The boot id tells the two cases
@@ -17,6 +20,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::dataset::failure::RowFailure;
 use crate::{Error, Result, output};
@@ -39,6 +43,9 @@ pub struct Header {
     /// The fingerprint of the input files.
     pub inputs: String,
     boot: String,
+    /// The settings by name, where the partial output does not have them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
 }
 
 /// The result of one batch.
@@ -91,7 +98,13 @@ pub struct Past {
 impl Header {
     /// Returns the header of a journal for `plan` over `inputs`.
     pub fn new(plan: &str, inputs: &str) -> Self {
-        Self { journal: VERSION, plan: plan.to_owned(), inputs: inputs.to_owned(), boot: boot_id() }
+        let (plan, inputs) = (plan.to_owned(), inputs.to_owned());
+        Self { journal: VERSION, plan, inputs, boot: boot_id(), settings: Map::new() }
+    }
+
+    setters! {
+        /// Sets what the settings are, by name.
+        pub fn with_settings(settings: Map<String, Value>);
     }
 }
 
@@ -119,7 +132,7 @@ impl Journal {
     pub fn reopen(path: &Path, past: &Past) -> Result<Self> {
         // Rewritten, which drops a truncated line and records the current boot id.
         let beside = path.with_extension("journal.new");
-        let mut journal = Self::create(&beside, &Header::new(&past.header.plan, &past.header.inputs))?;
+        let mut journal = Self::create(&beside, &Header { boot: boot_id(), ..past.header.clone() })?;
         for record in &past.records {
             journal.append(&Line::Record(record.clone()))?;
         }
@@ -229,6 +242,25 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             assert!(read(&path).is_none_or(|past| past.records.len() < 3), "byte {at}");
         }
+    }
+
+    #[test]
+    fn settings_stay_and_journals_without_them_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let header = Header::new("p", "i");
+        let old = serde_json::to_string(&header).unwrap();
+        assert!(!old.contains("settings"), "{old}");
+        std::fs::write(&path, format!("{:08x} {old}\n", crc32fast::hash(old.as_bytes()))).unwrap();
+        assert_eq!(read(&path).unwrap().header, header);
+        let settings: Map<String, Value> = [("top_k".to_owned(), Value::from(40))].into_iter().collect();
+        let header = header.with_settings(settings.clone());
+        drop(Journal::create(&path, &header).unwrap());
+        assert!(is_journal(&path));
+        let past = read(&path).unwrap();
+        Journal::reopen(&path, &past).unwrap().record(record(0)).unwrap();
+        let again = read(&path).unwrap();
+        assert_eq!((again.header.settings, again.records), (settings, vec![record(0)]));
     }
 
     #[test]

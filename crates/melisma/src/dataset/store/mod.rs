@@ -11,6 +11,7 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+pub(super) mod change;
 mod complete;
 pub(super) mod guard;
 pub(super) mod hash;
