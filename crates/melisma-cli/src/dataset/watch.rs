@@ -68,12 +68,16 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
         let verb = is(outcome.left_out, "was left out", "were left out");
         kinds.push(format!("{} {verb} by a filter", count(outcome.left_out as u64, "file")));
     }
-    if outcome.without_text > 0 {
-        kinds.push(format!(
-            "{} {} a file or a text",
-            count(outcome.without_text as u64, "row"),
-            is(outcome.without_text, "lacks", "lack")
-        ));
+    let codes = outcome.failures_by_code();
+    let n_of = |code: &str| codes.get(code).copied().unwrap_or(0);
+    let (n_missing, n_no_file) = (n_of("missing"), n_of("no-file"));
+    if n_no_file > 0 {
+        let verb = is(n_no_file, "matches no file", "match no file");
+        kinds.push(format!("{} of the table {verb}", count(n_no_file as u64, "row")));
+    }
+    let no_text = outcome.without_text.saturating_sub(n_no_file);
+    if no_text > 0 {
+        kinds.push(format!("{} {} a text", count(no_text as u64, "row"), is(no_text, "lacks", "lack")));
     }
     if outcome.below_limit > 0 {
         kinds.push(format!("{} below --min-snr", count(outcome.below_limit as u64, "file")));
@@ -103,6 +107,12 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     }
     if let Some(more) = outcome.failures.len().checked_sub(MAX_SHOWN).filter(|&more| more > 0) {
         session.say(&format!("  and {more} more"));
+    }
+    if n_missing > 0 {
+        session.say("hint: relative paths of a list begin at its folder, or at that of --root");
+    }
+    if n_no_file > 0 {
+        session.say("hint: name every folder of the table's files, or keep only the rows of the inputs");
     }
 }
 

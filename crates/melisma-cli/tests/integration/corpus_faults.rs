@@ -99,6 +99,8 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
     assert_eq!(told["without_text"], 2);
     assert!(stderr.contains("train.tsv:4: no audio file `009.wav` among the inputs"), "{stderr}");
     assert!(stderr.contains("003.wav: train.tsv has no row for this file"), "{stderr}");
+    assert!(stderr.contains("1 row of the table matches no file, 1 row lacks a text; they are listed in"), "{stderr}");
+    assert_eq!(told["failures_by_code"], json!({ "no-file": 1, "text": 1 }));
     let texts: Vec<Value> = lines(&sandbox, "a.jsonl").iter().map(|row| row["text"].clone()).collect();
     assert_eq!(texts, [json!("Zero, \"null\""), json!("One"), json!("\u{e9}"), Value::Null]);
     for (more, message) in [
@@ -120,6 +122,31 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
     std::fs::write(sandbox.path("train.tsv"), table.replace("One", "Two")).unwrap();
     let (code, _, stderr) = encode(&sandbox, &store);
     assert!(code == 2 && stderr.contains("is not of this plan"), "{stderr}");
+}
+
+#[test]
+fn a_table_and_a_list_of_more_than_is_there_end_with_a_count_and_a_hint() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 2);
+    let rows = |from: usize| (from..40).map(|row| format!("{row:03}|Text {row}.\n")).collect::<String>();
+    std::fs::write(sandbox.path("t.csv"), "file|text\n".to_owned() + &rows(0)).unwrap();
+    let table = ["w", "-o", "a.jsonl", "--metadata", "t.csv", "--text-column", "text"];
+    let (code, told, stderr) = encode(&sandbox, &table);
+    assert_eq!((code, &told["files_ok"], &told["failures_by_code"]), (1, &json!(2), &json!({ "no-file": 38 })));
+    assert!(stderr.contains("38 rows of the table match no file; they are listed in "), "{stderr}");
+    let start = "a.jsonl.failures.jsonl\n  t.csv:4: no audio file `002` among the inputs\n";
+    let end = "  and 28 more\nhint: name every folder of the table's files, or keep only the rows of the inputs\n";
+    assert!(stderr.contains(start) && stderr.contains(end), "{stderr}");
+    let names = |from: usize| (from..40).map(|file| format!("w/{file:03}.wav\n")).collect::<String>();
+    std::fs::write(sandbox.path("all.txt"), "w/000.wav\n".to_owned() + &names(10)).unwrap();
+    let (code, told, stderr) = encode(&sandbox, &["--list", "all.txt", "-o", "b.jsonl"]);
+    assert_eq!((code, &told["files_ok"], &told["failures_by_code"]), (1, &json!(1), &json!({ "missing": 30 })));
+    assert!(stderr.contains("30 files were refused") && stderr.contains("  by reason: 30 missing\n"), "{stderr}");
+    assert!(stderr.contains("  and 20 more\nhint: relative paths of a list begin at its folder"), "{stderr}");
+    std::fs::write(sandbox.path("none.txt"), names(10)).unwrap();
+    let (code, _, stderr) = encode(&sandbox, &["--list", "none.txt", "-o", "c.jsonl"]);
+    assert!(code == 2 && stderr.contains("no row can be made of 30 files (30 missing)"), "{stderr}");
+    assert!(stderr.contains("hint: relative paths of a list begin at its folder"), "{stderr}");
 }
 
 #[test]

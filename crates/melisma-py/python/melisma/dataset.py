@@ -48,9 +48,10 @@ class Report(_report.Report):
         files_failed: Files that could not be used.
         files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
         files_peak_limited: Files that are quieter than `loudness`, because of their peaks.
-        files_without_text: Files without a text, for tokens.
+        files_without_text: Files without a text, for tokens, and rows of a table without a file.
         failures: A dict for each file that failed, with `path` and the reason.
-        failures_by_code: How many there are of each reason, its `code`.
+        failures_by_code: How many there are of each reason, its `code`. `missing` counts files of a list that do not
+            exist, `no-file` rows of a table that match no file.
         audio_seconds: Seconds of audio that were read.
         wall_seconds: Seconds that the call took.
     """

@@ -13,6 +13,9 @@ use crate::{Error, ErrorKind};
 const MAX_LINE: u64 = 16 << 20;
 /// The stage of failures to find a text.
 pub(super) const TEXT_STAGE: &str = "text";
+/// The code of files that do not exist.
+pub(super) const MISSING: &str = "missing";
+const NO_FILE: &str = "no-file";
 const CLIPPED: &str = "clipped";
 const BELOW_LIMIT: &str = "low-snr";
 const LIMITED: &str = "peak-limited";
@@ -25,8 +28,8 @@ pub struct Failure {
     pub path: String,
     /// The stage that failed: `scan`, `text`, `read`, `compute` or `verify`.
     pub stage: String,
-    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `too-long`, `silent`, `no-text`,
-    /// `text`, `low-snr`, `clipped` or `peak-limited`.
+    /// `missing`, `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `too-long`, `silent`,
+    /// `no-text`, `no-file`, `text`, `low-snr`, `clipped` or `peak-limited`.
     pub code: String,
     /// What went wrong.
     pub message: String,
@@ -86,6 +89,12 @@ impl Failure {
         let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
         let code = if stage == TEXT_STAGE { TEXT_STAGE } else { code(error) };
         Self { path, stage: stage.to_owned(), code: code.to_owned(), message: format!("{error}{hint}"), action }
+    }
+
+    /// Describes the row of a table at `place`, which names the file `name` that is not among the inputs.
+    pub(super) fn without_file(place: String, name: &str) -> Self {
+        let error = Error::invalid(format!("no audio file `{name}` among the inputs"));
+        Self { code: NO_FILE.to_owned(), ..Self::new(place, TEXT_STAGE, &error, Action::Skipped) }
     }
 
     /// Describes a file that is too short for a row.
@@ -170,6 +179,7 @@ pub(super) fn code(error: &Error) -> &'static str {
         ErrorKind::Check => "overflow",
         // Such as a channel that the file does not have.
         ErrorKind::InvalidArgument => "unsupported",
+        _ if error.io_source().is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound) => MISSING,
         _ => "unreadable",
     }
 }

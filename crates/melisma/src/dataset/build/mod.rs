@@ -241,8 +241,12 @@ fn without_rows(plan: &Plan) -> Error {
     let first = plan.refused.first().map_or_else(String::new, |RowFailure { failure, .. }| {
         format!(" ({}); the first is {}: {}", reasons.join(", "), failure.path, failure.message)
     });
-    Error::invalid(format!("no row can be made of {}{first}", count(plan.n_inputs as u64, "file")))
-        .with_hint("name other files, or change what a row is")
+    let error = Error::invalid(format!("no row can be made of {}{first}", count(plan.n_inputs as u64, "file")));
+    let are_missing = plan.refused.iter().all(|refused| refused.failure.code == failure::MISSING);
+    match are_missing && !plan.refused.is_empty() {
+        true => error.with_hint("relative paths of a list begin at its folder, or at the root that is named"),
+        false => error.with_hint("name other files, or change what a row is"),
+    }
 }
 
 /// Returns whether the output is finished and of the plan `hash`.

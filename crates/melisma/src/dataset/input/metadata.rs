@@ -291,8 +291,7 @@ impl Metadata {
             let path = format!("{}:{}", self.path.display(), row.line);
             let fields = self.fields_at(row.at).unwrap_or_default();
             let name = fields.get(self.path_column).map_or("", String::as_str);
-            let error = Error::invalid(format!("no audio file `{name}` among the inputs"));
-            (row.line, Failure::new(path, TEXT_STAGE, &error, Action::Skipped))
+            (row.line, Failure::without_file(path, name))
         };
         let mut all: Vec<(u32, Failure)> = unused.map(missing).chain(self.faults.iter().cloned()).collect();
         all.sort_by_key(|failure| failure.0);
