@@ -52,6 +52,7 @@ pub struct Task {
     pub model: PathBuf,
     pub inputs: Vec<Given>,
     pub calibrate: Option<PathBuf>,
+    pub remeasure: bool,
 }
 
 /// What a search works with.
@@ -66,7 +67,7 @@ pub fn optimize(setup: Setup, task: Task, requirements: &RequirementArgs) -> (Re
     with_notes(setup, |search| {
         let requirements = Requirements::new(search.config, requirements.to_requested())?;
         let request = Request::new(task.model, requirements).with_inputs(task.inputs).with_calibrate(task.calibrate);
-        search.optimize(&request).map(|outcome| outcome.keys().to_string())
+        search.optimize(&request.with_remeasure(task.remeasure)).map(|outcome| outcome.keys().to_string())
     })
 }
 

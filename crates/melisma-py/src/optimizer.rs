@@ -166,10 +166,13 @@ impl PyTensorOptimizer {
     ///     engine: The only engine to consider; None considers all.
     ///     objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
     ///     calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
+    ///     remeasure: Whether a cached engine is measured again and replaced.
     ///
     /// Returns:
     ///     The report of `melisma optimize --json`.
-    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, objective=None, calibrate=None))]
+    #[pyo3(signature = (
+        path, inputs, *, precision=None, tolerance=None, engine=None, objective=None, calibrate=None, remeasure=false
+    ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn optimize<'py>(
         &self,
@@ -181,11 +184,12 @@ impl PyTensorOptimizer {
         engine: Option<String>,
         objective: Option<String>,
         calibrate: Option<PathBuf>,
+        remeasure: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let requirements = onnx::RequirementArgs { precision, tolerance, engine, objective };
         let setup = self.setup(py)?;
         let inputs = inputs.into_iter().map(|(name, input)| onnx::given(name, &input)).collect::<PyResult<_>>()?;
-        let task = onnx::Task { model: path, inputs, calibrate };
+        let task = onnx::Task { model: path, inputs, calibrate, remeasure };
         let (report, notes) =
             signal::alone(py, move |stop| Ok(onnx::optimize(setup.stopped_by(stop), task, &requirements)))?;
         log(py, notes)?;

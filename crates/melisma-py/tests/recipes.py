@@ -270,7 +270,8 @@ class World:
             ),
             "melisma.TensorOptimizer.matmul": lambda: Recipe(optimizer.matmul, a=matrix(3, 4), b=matrix(4, 2)),
             "melisma.TensorOptimizer.optimize": lambda: Recipe(
-                optimizer.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None
+                optimizer.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None,
+                remeasure=False,
             ),
             "melisma.TensorOptimizer.optimize_tensor": lambda: Recipe(
                 optimizer.optimize_tensor, array=matrix(3, 4), dtype="float16"
@@ -390,7 +391,7 @@ class World:
             "optimize.Session.time": lambda: Recipe(self.session.time, input_feed={"x": self.x}, repeat=2),
             "optimize.optimize": lambda: Recipe(
                 optimize.optimize, path=self.model, inputs={"x": list(self.x.shape)}, **terms, calibrate=None,
-                config=dict(self.config),
+                remeasure=False, config=dict(self.config),
             ),
             "pack.Decoder": lambda: Recipe(pack.Decoder),
             "pack.Decoder.decode": lambda: Recipe(

@@ -36,6 +36,8 @@ class Models(unittest.TestCase):
         self.assertTrue(any(row["outcome"] for row in report["candidates"]))
         again = self.optimizer.optimize(self.model, {"x": self.x.shape})
         self.assertTrue(again["cache"]["hit"])
+        measured = self.optimizer.optimize(self.model, {"x": self.x.shape}, remeasure=True)
+        self.assertEqual((measured["cache"]["hit"], measured["cache"]["key"]), (False, report["cache"]["key"]))
         second = self.optimizer.run(self.model, {"x": self.x})
         numpy.testing.assert_allclose(second["y"], self.y, atol=1e-3)
 

@@ -184,6 +184,7 @@ class TensorOptimizer:
         engine: str | None = None,
         objective: _Objective | None = None,
         calibrate: StrPath | None = None,
+        remeasure: bool = False,
     ) -> Mapping[str, Any]:
         """Finds the best engine for an ONNX model with inputs of these shapes or values, and caches it for `run`.
 
@@ -196,6 +197,7 @@ class TensorOptimizer:
             engine: The only engine to consider; None considers all.
             objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
             calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
+            remeasure: Whether a cached engine is measured again and replaced.
 
         Returns:
             The report of `melisma optimize --json`.

@@ -124,6 +124,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
         engine: str | None = None,
         objective: Objective | None = None,
         calibrate: StrPath | None = None,
+        remeasure: bool = False,
     ) -> Report:
         """Finds the best engine for an ONNX model with inputs of these shapes or values, and caches it for `run`.
 
@@ -136,6 +137,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
             engine: As for `melisma.optimize.optimize`.
             objective: As for `melisma.optimize.optimize`.
             calibrate: As for `melisma.optimize.optimize`.
+            remeasure: As for `melisma.optimize.optimize`.
 
         Returns:
             The report of `melisma optimize --json`.
@@ -146,6 +148,7 @@ class TensorOptimizer(_melisma.TensorOptimizer):
             "engine": engine,
             "objective": objective,
             "calibrate": calibrate,
+            "remeasure": remeasure,
         }
         given = {name: _shape_or_array(value) for name, value in mapping(inputs, "inputs").items()}
         return Report(**super().optimize(path, given, **terms))  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ def optimize(
     engine: str | None = None,
     objective: Objective | None = None,
     calibrate: StrPath | None = None,
+    remeasure: bool = False,
     config: Settings | None = None,
 ) -> Report:
     """Finds the best engine for a model with inputs of these shapes or values, and caches it.
@@ -40,6 +41,7 @@ def optimize(
         engine: The only engine to consider; None considers all.
         objective: What the best engine is best at: "p50", "p99", "memory" or "first"; None is what the profile prefers.
         calibrate: A folder with NAME.npy for each input, or with folders of them, to measure accuracy with.
+        remeasure: Whether a cached engine is measured again and replaced.
         config: As for `TensorOptimizer`.
 
     Returns:
@@ -53,6 +55,7 @@ def optimize(
         engine=engine,
         objective=objective,
         calibrate=calibrate,
+        remeasure=remeasure,
     )
 
 
