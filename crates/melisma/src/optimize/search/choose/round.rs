@@ -5,7 +5,8 @@ use super::pick::{leaders, pick};
 use super::{Reference, Scratch, Selection, advice};
 use crate::config::Profile;
 use crate::config::precision::Format;
-use crate::engine::{EngineName, Port};
+use crate::engine::need::Admission;
+use crate::engine::{EngineName, Port, rten};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::search::candidate::chunk::{Chunk, Splitting};
@@ -17,6 +18,8 @@ use crate::{Error, ErrorKind, Remedy, Result};
 
 /// How many of the best are measured a second time.
 const FINALISTS: usize = 3;
+/// What fits where no measured engine does.
+const AS_IT_IS: &str = "run the model as it is: what a run allocates is computed, and fits";
 
 impl Selection<'_> {
     pub(in crate::optimize::search) fn select(&self) -> Result<(Report, Model)> {
@@ -128,11 +131,12 @@ impl Selection<'_> {
             let error = Error::new(ErrorKind::Memory, format!("no engine fits into the memory: {}", refusals()));
             let estimated = LeastMemory::of(self, scratch).map(|least| least.limit_bytes());
             let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(self, scratch, all)).min());
-            return Err(match (self.search.config.profile.value, self.splitting()) {
+            let error = match (self.search.config.profile.value, self.splitting()) {
                 (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field".to_owned())).or_hint(raise),
                 (_, Splitting::Off) => error.with_hint(Remedy::set("chunk_large_tensors", "true")).or_hint(raise),
                 _ => error.with_hint(raise),
-            });
+            };
+            return Err(if self.fits_unmeasured(all) { error.or_hint(AS_IT_IS) } else { error });
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
             return Err(Error::new(ErrorKind::Check, format!("no engine is exact enough: {}", refusals()))
@@ -140,6 +144,17 @@ impl Selection<'_> {
                 .or_hint(Remedy::use_precision(&["fp32"])));
         }
         Err(Error::unsupported(format!("no engine runs this model: {}", refusals())))
+    }
+
+    /// Returns whether the embedded engine takes the model without a search: what such a run allocates is computed, and
+    /// needs no room for what other measurements may find.
+    fn fits_unmeasured(&self, all: &[Measured]) -> bool {
+        let is_embedded = |measured: &Measured| measured.candidate.engine == rten::NAME && measured.is_over_memory();
+        let limits = self.search.limits();
+        let admits = |inputs: &Vec<Value>| {
+            limits.admit(self.model, inputs).is_ok_and(|admission| !matches!(admission, Admission::Apart(_)))
+        };
+        all.iter().any(is_embedded) && self.sets.values.first().is_some_and(admits)
     }
 
     fn report(

@@ -184,6 +184,25 @@ fn the_least_limit_that_is_named_works() {
     }
 }
 
+/// A search measures whole processes and leaves room for other runs, so it needs a higher limit than a run.
+#[test]
+fn a_limit_that_is_enough_for_a_run_alone_is_said_to_be() {
+    let limits = Limits { limit_bytes: Some(1 << 20), ..Limits::NONE };
+    let hint = |model: &Model, input: &str| {
+        let refused = Bench::new(model, input).optimize(&[("memory_limit", "1MiB")], None).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Memory, "{refused}");
+        assert!(matches!(Remedy::of(&refused)[0], Remedy::RaiseMemoryLimit { least: Some(_) }), "{refused:?}");
+        refused.hint().unwrap()
+    };
+    let x = |len: usize| [Value::zeros(crate::DType::F32, &[1, 1, len]).unwrap()];
+    assert!(limits.admit(&fan(), &x(32)).is_ok());
+    let small = hint(&fan(), "x=1x1x32");
+    assert!(small.ends_with(", or run the model as it is: what a run allocates is computed, and fits"), "{small}");
+    assert!(limits.admit(&build_model(), &x(5000)).is_err());
+    let large = hint(&build_model(), "x=1x1x5000");
+    assert!(!large.contains("as it is"), "{large}");
+}
+
 /// Works like [`fan`], with outputs that depend on the whole signal.
 fn build_model() -> Model {
     let mut model = fan();
