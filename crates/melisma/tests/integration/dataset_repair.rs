@@ -126,7 +126,8 @@ fn changed_and_missing_sources_are_refused_and_nothing_is_written() {
     refused("its text has changed");
     std::fs::write(folder.path().join("t.csv"), table).unwrap();
     let error = repair(&files, &output, Tokens::new(model()).into()).unwrap_err();
-    assert!(error.to_string().contains("other settings"), "{error}");
+    assert!(error.to_string().contains("it was built with other settings: "), "{error}");
+    assert!(error.to_string().contains("measured was true, is false"), "{error}");
     assert_eq!(repair(&files, &output, tokens(folder.path())).unwrap(), [1]);
     let config = Store::open(&output).unwrap().layout.text("config").unwrap().to_owned();
     let Feature::Tokens(own) = tokens(folder.path()) else { panic!() };
