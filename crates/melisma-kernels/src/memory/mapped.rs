@@ -6,17 +6,37 @@
 //! `process_vm_readv` and `process_vm_writev` on our own process copy like `memcpy`, but a missing
 //! page makes the call fail instead of raising SIGBUS, and no reference ever points to memory that
 //! others may change. Only [`InPlace`] gives that up, for weights that are too large to copy.
+//!
+//! Where these calls are missing, as in QEMU, or forbidden, as in some containers, bytes are read
+//! from the file and written to it.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
+use std::sync::LazyLock;
+
+use super::direct::Direct;
+
+/// Whether the system copies within this process: a byte is copied to itself by both calls.
+static CAN_COPY: LazyLock<bool> = LazyLock::new(|| {
+    let mut byte = 0u8;
+    let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let part = &raw const part;
+    // SAFETY: both sides are `byte`, and a copy to itself changes nothing.
+    unsafe {
+        libc::process_vm_readv(libc::getpid(), part, 1, part, 1, 0) == 1
+            && libc::process_vm_writev(libc::getpid(), part, 1, part, 1, 0) == 1
+    }
+});
 
 /// A map of the first `len` bytes of a file.
 #[derive(Debug)]
 pub struct Mapped {
     address: NonNull<libc::c_void>,
     len: usize,
+    /// Set where the system cannot copy from a map.
+    direct: Option<Direct>,
 }
 
 // SAFETY: nothing in this process refers to the memory; the system orders what it copies.
@@ -39,6 +59,7 @@ impl Mapped {
     /// # Errors
     /// The system refuses.
     pub fn new(file: &File, len: usize, access: Access) -> Result<Self> {
+        let direct = if *CAN_COPY { None } else { Some(Direct::new(file, len)?) };
         let protection = match access {
             Access::ReadAhead => libc::PROT_READ,
             Access::Write => libc::PROT_READ | libc::PROT_WRITE,
@@ -55,7 +76,7 @@ impl Mapped {
                 unsafe { libc::madvise(address.as_ptr(), len, advice) };
             }
         }
-        Ok(Self { address, len })
+        Ok(Self { address, len, direct })
     }
 
     /// Copies bytes starting at `at` into `to`.
@@ -63,6 +84,9 @@ impl Mapped {
     /// # Errors
     /// `UnexpectedEof` if the file has become shorter; otherwise the system's error.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
+        if let Some(direct) = &self.direct {
+            return direct.read(at, to);
+        }
         let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
         // SAFETY: `local` is `to`; the system checks the other side.
         self.transfer(at, local, |local, remote| unsafe {
@@ -75,6 +99,9 @@ impl Mapped {
     /// # Errors
     /// As [`Mapped::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        if let Some(direct) = &self.direct {
+            return direct.write(at, from);
+        }
         let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
         // SAFETY: `local` is `from`, which is only read; the system checks the other side.
         self.transfer(at, local, |local, remote| unsafe {
@@ -216,20 +243,34 @@ mod tests {
 
     #[test]
     fn what_is_written_is_there_and_a_shorter_file_is_an_error() {
+        check(Mapped::new);
+    }
+
+    #[test]
+    fn a_system_without_copies_from_maps_reads_and_writes_the_file() {
+        check(|file, len, access| {
+            let mut map = Mapped::new(file, len, access)?;
+            map.direct = Some(Direct::new(file, len)?);
+            Ok(map)
+        });
+    }
+
+    fn check(new: impl Fn(&File, usize, Access) -> Result<Mapped>) {
         let file = tempfile::tempfile().unwrap();
         file.set_len(100_000).unwrap();
         reserve(&file, 100_000).unwrap();
-        let map = Mapped::new(&file, 100_000, Access::Write).unwrap();
+        let map = new(&file, 100_000, Access::Write).unwrap();
         let bytes: Vec<u8> = (0..90_000u32).map(|i| i as u8).collect();
         map.populate(5000, 90_000);
         map.populate(99_999, usize::MAX);
         map.write(5000, &bytes).unwrap();
         let mut back = vec![0; 90_000];
-        Mapped::new(&file, 100_000, Access::ReadAhead).unwrap().read(5000, &mut back).unwrap();
+        new(&file, 100_000, Access::ReadAhead).unwrap().read(5000, &mut back).unwrap();
         assert!(back == bytes);
         assert_eq!(map.write(50_000, &bytes).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         file.set_len(10).unwrap();
         assert_eq!(map.read(5000, &mut back).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         assert_eq!(map.write(5000, &bytes).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(file.metadata().unwrap().len(), 10);
     }
 }

@@ -4,6 +4,7 @@
 mod block;
 mod budget;
 mod buffer;
+mod direct;
 pub(crate) mod dtype;
 #[cfg_attr(not(target_os = "linux"), path = "unmapped.rs")]
 pub mod mapped;

@@ -5,12 +5,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 
+use super::direct::Direct;
+
 /// The first `len` bytes of a file.
 #[derive(Debug)]
-pub struct Mapped {
-    file: File,
-    len: usize,
-}
+pub struct Mapped(Direct);
 
 /// The purpose of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Mapped {
     /// # Errors
     /// The system refuses.
     pub fn new(file: &File, len: usize, _: Access) -> Result<Self> {
-        Ok(Self { file: file.try_clone()?, len })
+        Direct::new(file, len).map(Self)
     }
 
     /// Copies bytes starting at `at` into `to`.
@@ -35,8 +34,7 @@ impl Mapped {
     /// # Errors
     /// `UnexpectedEof` if the file has become shorter; otherwise the system's error.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
-        self.check(at, to.len())?;
-        self.file.read_exact_at(to, at as u64)
+        self.0.read(at, to)
     }
 
     /// Copies `from` to the bytes starting at `at`.
@@ -44,20 +42,11 @@ impl Mapped {
     /// # Errors
     /// As [`Mapped::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
-        self.check(at, from.len())?;
-        self.file.write_all_at(from, at as u64)
+        self.0.write(at, from)
     }
 
     /// Does nothing: there are no pages to bring into memory.
     pub fn populate(&self, _: usize, _: usize) {}
-
-    fn check(&self, at: usize, n: usize) -> Result<()> {
-        let len = self.file.metadata()?.len().min(self.len as u64);
-        match at.checked_add(n) {
-            Some(end) if end as u64 <= len => Ok(()),
-            _ => Err(ErrorKind::UnexpectedEof.into()),
-        }
-    }
 }
 
 /// A whole file in memory.
