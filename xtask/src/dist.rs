@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Where to put it
     #[arg(short, long, value_name = "DIR", default_value = "target/publish")]
     output: PathBuf,
-    /// Afterwards run the programs on the oldest Debian that can be had, without a toolchain; needs root
+    /// Afterwards run programs and wheels on the oldest Debian that can be had, without a toolchain; needs root
     #[arg(long = "try")]
     is_tried: bool,
 }
@@ -78,10 +78,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     sum(&folder)?;
     if arguments.is_tried {
         for (target, program) in &programs {
-            trial::run_on_debian(*target, program, &release.commit)?;
+            trial::run_program(*target, program, &release.commit)?;
         }
-        for (_, wheel) in wheels.iter().filter(|(target, _)| target.is_host()) {
-            trial::import(wheel, &release)?;
+        for (target, wheel) in &wheels {
+            trial::run_wheel(*target, wheel, &release)?;
         }
     }
     Ok(ExitCode::SUCCESS)
