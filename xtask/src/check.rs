@@ -101,13 +101,13 @@ const STEPS: &[Step] = &[
     always("examples", "every example of the library runs", examples::check),
     always("features", "the library without any of its optional parts", features::check),
     always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
-    always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
     always("aarch64", "the build for 64-bit Arm Linux", aarch64::check),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests on the oldest Python, and its stubs", python::check),
     always("page", "the server's page in a browser", page::check),
     always("guide", "README and guide: their blocks run, options and messages exist, the site is whole", guide::check),
+    always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
     always("golden", "golden files against their manifest", golden::check),
     always(
         "hygiene",
@@ -175,16 +175,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // One after the other where the first failure ends the check, or somebody asked for few.
     let is_apart = |step: &&Step| beside::takes(step) && arguments.steps.is_empty() && !arguments.fail_fast;
     let (apart, steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(is_apart);
-    let beside = if apart.is_empty() { None } else { Some(Beside::start(&apart)?) };
+    let mut beside = beside::start(&apart)?;
     for step in steps {
+        // Some of the long steps measure the machine.
+        if step.tier == Tier::Extended {
+            report.take(&mut beside)?;
+        }
         report.run(step);
         if report.failed > 0 && arguments.fail_fast {
             break;
         }
     }
-    for row in beside.map(Beside::finish).transpose()?.into_iter().flatten() {
-        report.add(row);
-    }
+    report.take(&mut beside)?;
     print!("\n{}", report.table.text());
     println!("\n{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
     Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -207,6 +209,14 @@ impl Report {
         println!("== {}: {seconds} s ({cpu} s of CPU) {word}{colon}{detail}", step.name);
         let first = detail.lines().next().unwrap_or_default();
         self.add([step.name.into(), seconds, cpu, word.into(), first.into()]);
+    }
+
+    /// Waits for the steps beside the others, and adds their rows.
+    fn take(&mut self, beside: &mut Vec<Beside>) -> Result<()> {
+        for steps in beside.drain(..) {
+            steps.finish()?.into_iter().for_each(|row| self.add(row));
+        }
+        Ok(())
     }
 
     /// Adds the row of a step: its name, seconds, those of the CPU, `ok`, `SKIPPED` or `FAILED`, and more.

@@ -1,39 +1,53 @@
-//! The steps that only compile, in a process beside the others: for much of its time a build of this workspace keeps
-//! one core busy. They have a target folder of their own, because cargo locks the one that it builds in.
+//! Steps in processes of their own beside the others: much of a check keeps one core busy, or none, as a build of few
+//! crates and a browser do.
 
 use super::Step;
 use crate::tree;
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
 
-/// The names of the steps.
-const STEPS: [&str; 4] = ["clippy", "docs", "features", "aarch64"];
+/// The steps that only compile. They have a target folder of their own, because cargo locks the one that it builds in.
+const COMPILED: [&str; 4] = ["clippy", "docs", "features", "aarch64"];
 
-/// Returns whether a step can run beside others.
-pub fn takes(step: &Step) -> bool {
-    STEPS.contains(&step.name)
-}
+/// The steps that run programs. Only they use `target/venv`: one after the other, because two might install into it.
+const RUN: [&str; 6] = ["nvrtc", "dataset", "python", "page", "guide", "shim"];
 
-/// Steps that run in a process of their own.
+/// Steps that run one after the other, in a process of their own.
 pub struct Beside {
     child: Child,
     log: PathBuf,
     names: Vec<&'static str>,
 }
 
+/// Returns whether a step can run beside others.
+pub fn takes(step: &Step) -> bool {
+    COMPILED.contains(&step.name) || RUN.contains(&step.name)
+}
+
+/// Starts the steps, of which [`takes`] is true, in one process for each kind.
+pub fn start(steps: &[&'static Step]) -> Result<Vec<Beside>> {
+    let of = |list: &[&str]| steps.iter().map(|step| step.name).filter(|name| list.contains(name)).collect::<Vec<_>>();
+    let own = tree::target().join("beside");
+    let kinds = [(of(&COMPILED), own.join("log"), Some(own.as_path())), (of(&RUN), own.join("run.log"), None)];
+    let kinds = kinds.into_iter().filter(|(names, ..)| !names.is_empty());
+    kinds.map(|(names, log, target)| Beside::start(names, log, target)).collect()
+}
+
 impl Beside {
-    /// Starts the steps; what they print is kept until [`Beside::finish`].
-    pub fn start(steps: &[&'static Step]) -> Result<Self> {
-        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
-        let folder = tree::target().join("beside");
-        fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
-        let log = folder.join("log");
+    /// Starts the steps, with `target` as their target folder; what they print is kept until [`Beside::finish`].
+    fn start(names: Vec<&'static str>, log: PathBuf, target: Option<&Path>) -> Result<Self> {
+        if let Some(folder) = log.parent() {
+            fs::create_dir_all(folder).with_context(|| tree::shown(folder))?;
+        }
         let output = File::create(&log).with_context(|| tree::shown(&log))?;
         let mut command = Command::new(env::current_exe().context("the path of this program")?);
-        command.arg("check").args(&names).env("CARGO_TARGET_DIR", &folder);
+        command.arg("check").args(&names);
+        if let Some(folder) = target {
+            command.env("CARGO_TARGET_DIR", folder);
+        }
         let errors = output.try_clone().with_context(|| tree::shown(&log))?;
         let child =
             command.stdout(output).stderr(errors).spawn().context("cannot start the steps beside the others")?;
@@ -67,6 +81,7 @@ fn row(log: &str, name: &str) -> [String; 5] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Tier;
     use super::*;
 
     #[test]
@@ -80,8 +95,9 @@ mod tests {
 
     #[test]
     fn only_steps_of_every_check_run_beside_the_others() {
-        for name in STEPS {
-            assert!(super::super::STEPS.iter().any(|step| step.name == name), "{name}");
+        for name in COMPILED.iter().chain(&RUN) {
+            let is_it = |step: &Step| step.name == *name && step.tier == Tier::Always;
+            assert!(super::super::STEPS.iter().any(is_it), "{name}");
         }
     }
 }
