@@ -71,7 +71,7 @@ fn a_measured_capacity_is_cached_and_compared_at_the_next_start() {
     assert_eq!((start(Some(2)).measured, CapacityCache::count(cached.path())), (None, 0));
     let first = start(None);
     let measured = first.measured.unwrap();
-    assert!(measured.n_rounds >= 3 && measured.capacity.streams == first.speakers, "{first:?}");
+    assert!(measured.n_rounds >= 1 && measured.capacity.streams == first.speakers, "{first:?}");
     let file = std::fs::read_dir(cached.path().join("capacity")).unwrap().next().unwrap().unwrap().path();
     // No measurement is as steady as this one.
     let mut content: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

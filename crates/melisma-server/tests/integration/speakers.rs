@@ -385,7 +385,7 @@ fn the_number_of_speakers_is_measured_or_given() {
     assert!(!given.step.is_zero() && given.cache_bytes > 0);
     assert_eq!((given.source, given.measured), (SpeakerSource::Given, None));
     let measured = capacity(None);
-    assert!(measured.measured.is_some_and(|found| found.n_rounds >= 3), "{measured:?}");
+    assert!(measured.measured.is_some_and(|found| found.n_rounds >= 1), "{measured:?}");
     assert!((1..=N_STREAMS).contains(&measured.speakers) && measured.n_cached >= measured.speakers, "{measured:?}");
     // A limit of memory leaves room for fewer, and one always has room.
     let limited = Context::on(Device::cpu().unwrap(), Budget::limited(4 << 20)).unwrap();
