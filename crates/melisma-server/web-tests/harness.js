@@ -20,8 +20,8 @@ export function environment() {
 
 /** Starts `melisma serve` and waits until it is ready. */
 export async function serve({ args = [], env = {}, port = 0 } = {}) {
-  // As many streams whatever the machine does while the server starts.
-  const child = spawn(MELISMA, ["serve", "--port", String(port), "--streams", "16", ...args], {
+  // As many streams and speakers whatever the machine does while the server starts: nothing is measured.
+  const child = spawn(MELISMA, ["serve", "--port", String(port), "--streams", "16", "--speakers", "2", ...args], {
     env: { ...environment(), ...env },
     stdio: ["ignore", "ignore", "pipe"],
   });
