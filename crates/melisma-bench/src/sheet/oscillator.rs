@@ -2,7 +2,7 @@
 
 use melisma::Result;
 
-use super::signal::{LINE, db, fit_sine, spectrum};
+use super::signal::{LINE, db, fit_sine, spectrum, window};
 use super::voice::{Player, STEADY, increment, sine, still, tone};
 use super::{Limit, RATE, Sheet};
 
@@ -22,8 +22,9 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
         sheet.add(name, worst, "dB", Limit::AtLeast(120.0));
     }
     let mut worst = f64::NEG_INFINITY;
+    let window = window(N);
     for key in KEYS {
-        let alias = alias(key)?;
+        let alias = alias(key, &window)?;
         worst = worst.max(alias);
         sheet.alias.push((f64::from(key), alias));
     }
@@ -43,12 +44,12 @@ fn signal_to_noise(hz: f64, at: u64) -> Result<f64> {
 }
 
 /// Returns the largest line that is not a harmonic, relative to the fundamental.
-fn alias(key: u8) -> Result<f64> {
+fn alias(key: u8, window: &[f64]) -> Result<f64> {
     let hz = 440.0 * ((f64::from(key) - 69.0) / 12.0).exp2();
     let turns = hz / f64::from(RATE);
     let mut player = Player::new(&tone(turns, [0.0, 1.0], still(0.0, 1.4)))?;
     player.play(4096);
-    let spectrum = spectrum(&player.play(N));
+    let spectrum = spectrum(&player.play(N), window);
     let spacing = turns * N as f64;
     let distance = |bin: usize| {
         let place = bin as f64 / spacing;

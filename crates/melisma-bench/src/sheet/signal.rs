@@ -28,15 +28,20 @@ pub(super) fn fit_sine(x: &[f32], turns: f64) -> (f64, f64) {
     (((a * a + b * b) / 2.0).sqrt(), (rest / x.len() as f64).sqrt())
 }
 
-/// Returns the magnitude spectrum of `x`, whose length is a power of two, under a window with side
-/// lobes below -180 dB.
-pub(super) fn spectrum(x: &[f32]) -> Vec<f64> {
-    let n = x.len();
-    let window = |i: usize| {
+/// Returns a window of `n` samples with side lobes below -180 dB.
+pub(super) fn window(n: usize) -> Vec<f64> {
+    let top = bessel(SHAPE);
+    let at = |i: usize| {
         let place = 2.0 * (i as f64 + 0.5) / n as f64 - 1.0;
-        bessel(SHAPE * (1.0 - place * place).sqrt()) / bessel(SHAPE)
+        bessel(SHAPE * (1.0 - place * place).sqrt()) / top
     };
-    let mut re: Vec<f64> = x.iter().enumerate().map(|(i, &x)| f64::from(x) * window(i)).collect();
+    (0..n).map(at).collect()
+}
+
+/// Returns the magnitude spectrum of `x`, whose length is a power of two, under a [`window`] of that length.
+pub(super) fn spectrum(x: &[f32], window: &[f64]) -> Vec<f64> {
+    let n = x.len();
+    let mut re: Vec<f64> = x.iter().zip(window).map(|(&x, weight)| f64::from(x) * weight).collect();
     let mut im = vec![0.0; n];
     fft(&mut re, &mut im);
     (0..n / 2).map(|k| re[k].hypot(im[k])).collect()
