@@ -17,7 +17,8 @@ from melisma import audio, dataset, mel, pack, snac, synth
 
 PROMISED_S = 5.0
 """Ten times what it takes on a busy machine."""
-N_CALLS = 10_000
+N_CALLS = min(int(os.environ.get("TEST_CALLS", 3_000)), 10_000)
+"""The extended check makes all of them."""
 
 
 def frames(n):
@@ -156,7 +157,7 @@ class Tasks(FolderCase):
 
 
 class Growth(unittest.TestCase):
-    def test_ten_thousand_calls_leave_nothing_behind(self):
+    def test_thousands_of_calls_leave_nothing_behind(self):
         if not os.path.exists("/proc/self/statm"):
             self.skipTest("the system does not tell the memory of a process")
         decoder, stream = snac.Decoder(device="cpu"), synth.Stream(rate=16_000)

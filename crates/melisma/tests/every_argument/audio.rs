@@ -12,17 +12,11 @@ use melisma::{Budget, Context, Error, fidelity};
 use super::{COUNTS, Calls, FLOATS, PLACES, RATES, SHORT, each, float, limit};
 
 #[test]
-fn files_rates_and_channels() {
+fn files_and_channels() {
     limit();
     let mut calls = Calls::default();
     let channels = || COUNTS.into_iter().chain([9, 33, 256, 65_536]);
     for samples in SHORT {
-        // At 1 Hz these are seconds.
-        let few = &samples[..samples.len().min(1)];
-        each!(calls, "resample", from in RATES, to in RATES => {
-            let _ = resample_with(few, from, to, |_| Ok(()));
-            resample(few, from, to).map(drop)
-        });
         each!(calls, "wav::encode", sample_rate in RATES, n_channels in channels(), format in [SampleFormat::U8, SampleFormat::S24, SampleFormat::F64] => {
             let clip = Clip { sample_rate, n_channels, samples: samples.to_vec() };
             let _ = (clip.n_frames(), clip.seconds(), clip.downmix(), wav::encode(&clip, format));
@@ -36,6 +30,22 @@ fn files_rates_and_channels() {
             let mut writer = flac::Writer::piped(Vec::new(), layout, flac::Depth::S24, Some(u64::MAX))?;
             writer.write(samples)
         });
+    }
+    calls.end(1000);
+}
+
+#[test]
+fn writers_and_rates() {
+    // At 1 Hz these are seconds.
+    const FEW: [&[f32]; 3] = [&[], &[0.5], &[f32::NAN]];
+    limit();
+    let mut calls = Calls::default();
+    let channels = || COUNTS.into_iter().chain([9, 33, 256, 65_536]);
+    for few in FEW {
+        each!(calls, "resample", from in RATES, to in RATES => {
+            let _ = resample_with(few, from, to, |_| Ok(()));
+            resample(few, from, to).map(drop)
+        });
         each!(calls, "Writer::new", sample_rate in RATES, n_channels in channels(), format in [Format::Wav(SampleFormat::S16), Format::Mp3, Format::Opus] => {
             let layout = Layout::new(sample_rate, n_channels);
             for n_samples in [Some(0), Some(1), Some(u64::MAX), None] {
@@ -46,6 +56,16 @@ fn files_rates_and_channels() {
             writer.write(few)?;
             writer.seal().map(drop)
         });
+    }
+    calls.end(900);
+}
+
+#[test]
+fn stretches() {
+    limit();
+    let mut calls = Calls::default();
+    let channels = || COUNTS.into_iter().chain([9, 33, 256, 65_536]);
+    for samples in SHORT {
         each!(calls, "Stretch::new", sample_rate in RATES, n_channels in channels(), speed in FLOATS => {
             let mut stretch = Stretch::new(Layout::new(sample_rate, n_channels), speed)?;
             let n = stretch.push(samples).len();
