@@ -105,17 +105,40 @@ fn judge(result: &Compiled, text: &str, rows: &mut Vec<[String; 8]>, wrong: &mut
     }
 }
 
+/// Compiles the sources; those that compiled before, from the same texts, have their answers in `target/nvrtc`.
 fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result<Vec<Compiled>> {
     let launcher = fs::read_to_string(tree::root().join(LAUNCHER)).context(LAUNCHER)?;
     let mut options = production_options(&launcher).with_context(|| format!("{LAUNCHER} has no `const OPTIONS`"))?;
     options.extend(OPTIONS);
-    let python = venv::python(PACKAGES)?;
-    let request = json!({
-        "headers": headers, "sources": sources, "architectures": ARCHITECTURES, "options": options
-    });
-    let answer =
-        exchange(Command::new(python).arg("-c").arg(COMPILER), &request.to_string()).context("compiling with NVRTC")?;
-    let answer: Vec<Value> = serde_json::from_str(&answer).context("the answer of nvrtc.py")?;
+    let folder = tree::target().join("nvrtc");
+    fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    let shared = json!([headers, ARCHITECTURES, options, PACKAGES, COMPILER]).to_string();
+    let place = |name: &str, text: &Value| folder.join(tree::hash(format!("{shared} {name} {text}").as_bytes()));
+    let (mut answer, mut others) = (Vec::new(), Map::new());
+    for (name, text) in sources {
+        let known = fs::read_to_string(place(name, text)).ok();
+        match known.and_then(|known| serde_json::from_str::<Vec<Value>>(&known).ok()) {
+            Some(known) => answer.extend(known),
+            None => {
+                others.insert(name.clone(), text.clone());
+            }
+        }
+    }
+    if !others.is_empty() {
+        let request = json!({
+            "headers": headers, "sources": others, "architectures": ARCHITECTURES, "options": options
+        });
+        let found = answers(&request)?;
+        for (name, text) in &others {
+            let own: Vec<&Value> = found.iter().filter(|value| value["source"] == name.as_str()).collect();
+            if own.len() == ARCHITECTURES.len() && own.iter().all(|value| value["compiled"] == true) {
+                let path = place(name, text);
+                fs::write(&path, json!(own).to_string()).with_context(|| tree::shown(&path))?;
+            }
+        }
+        answer.extend(found);
+    }
+    answer.sort_by_key(|value| value["source"].to_string());
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_string();
     Ok(answer
         .iter()
@@ -126,6 +149,14 @@ fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result
             log: text(value, "log"),
         })
         .collect())
+}
+
+/// Returns what the compiler says to a request, see `nvrtc.py`.
+fn answers(request: &Value) -> Result<Vec<Value>> {
+    let python = venv::python(PACKAGES)?;
+    let answer =
+        exchange(Command::new(python).arg("-c").arg(COMPILER), &request.to_string()).context("compiling with NVRTC")?;
+    serde_json::from_str(&answer).context("the answer of nvrtc.py")
 }
 
 /// Returns the strings of `const OPTIONS: [&str; N] = ["...", ...]` in the launcher's source.

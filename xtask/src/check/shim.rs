@@ -7,7 +7,7 @@
 
 use super::outcome::Outcome;
 use super::tally::Tally;
-use crate::process::{cargo, exists, run};
+use crate::process::{cargo, exists, output, run};
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::{env, ffi::OsString, fs};
 
 pub fn check() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("no .cu files found".into())) };
-    run(Command::new("bash").arg(sources().join("selftest.sh")))?;
+    run(Command::new("bash").arg(sources().join("selftest.sh")).arg(&shim.libraries))?;
     let mut total = Tally::default();
     // All packages, as in the step `test`: another selection would resolve other features and
     // recompile everything.
@@ -51,10 +51,7 @@ impl Shim {
         if !exists("g++") {
             bail!("g++ is missing; on Debian it is part of build-essential (`.ci/run` installs it)");
         }
-        let shim = Self { libraries: tree::target().join("shim"), cache: tree::target().join("shim-cache") };
-        if shim.cache.exists() {
-            fs::remove_dir_all(&shim.cache).with_context(|| tree::shown(&shim.cache))?;
-        }
+        let shim = Self { libraries: tree::target().join("shim"), cache: cache()? };
         run(Command::new("bash").arg(build).arg(&shim.libraries))?;
         Ok(Some(shim))
     }
@@ -81,6 +78,23 @@ impl Shim {
 
 fn sources() -> PathBuf {
     tree::root().join("crates/melisma-kernels/shim")
+}
+
+/// Returns the folder for compiled kernels, which the launch code finds by their sources. What else they depend on is in
+/// the folder's name: the shim, the compiler and the processor. Folders of others are removed.
+fn cache() -> Result<PathBuf> {
+    let mut facts = output(Command::new("g++").arg("--version"))?;
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    facts.extend(processor.lines().find(|line| line.starts_with("flags")));
+    for path in tree::files(&sources())? {
+        facts += &fs::read_to_string(&path).with_context(|| tree::shown(&path))?;
+    }
+    let all = tree::target().join("shim-cache");
+    let own = all.join(tree::hash(facts.as_bytes()));
+    if !own.exists() {
+        tree::renew(&all)?;
+    }
+    Ok(own)
 }
 
 /// Returns the search path in `variable`, with `folder` prepended.
