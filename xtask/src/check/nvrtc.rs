@@ -114,7 +114,7 @@ fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result
     fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
     let shared = json!([headers, ARCHITECTURES, options, PACKAGES, COMPILER]).to_string();
     let place = |name: &str, text: &Value| folder.join(tree::hash(format!("{shared} {name} {text}").as_bytes()));
-    let (mut answer, mut others) = (Vec::new(), Map::new());
+    let (mut answer, mut others) = (Vec::<Value>::new(), Map::new());
     for (name, text) in sources {
         let known = fs::read_to_string(place(name, text)).ok();
         match known.and_then(|known| serde_json::from_str::<Vec<Value>>(&known).ok()) {
