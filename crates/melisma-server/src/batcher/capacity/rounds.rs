@@ -29,7 +29,7 @@ const ERROR: f64 = 0.05;
 /// proof.
 const ASSUMED: f64 = 0.1;
 const N_ASSUMED: f64 = 2.0;
-/// No round begins after this time. Builds for tests start many servers, and nothing depends on what they measure.
+/// No round begins after this time. Builds for tests start many servers, and nothing depends on their capacities.
 const BUDGET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 8 });
 
 /// The step times of one round, by number of streams.
