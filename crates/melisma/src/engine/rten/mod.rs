@@ -58,8 +58,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
 pub(crate) fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let ports = check(&model)?;
     let nodes = panic::suspects(&model);
-    crate::runtime::thread::probe(options.threads.max(1))?;
-    let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
+    let pool = Arc::new(panic::pool(options.threads.max(1))?);
     let parts = adapt::adapted(model)?.detached()?;
     let model = panic::guarded_at(&pool, &nodes, || load(parts, options.weights))??;
     let id = |port: &Port| {

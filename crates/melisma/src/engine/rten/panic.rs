@@ -2,6 +2,7 @@
 //! the node.
 
 use std::collections::HashMap;
+use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Once;
 
@@ -78,6 +79,19 @@ fn depth(graph: &Graph) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
+}
+
+/// Starts a pool of `n` threads.
+///
+/// # Errors
+/// The system refuses one of them.
+pub(super) fn pool(n: usize) -> Result<ThreadPool> {
+    thread::probe(n)?;
+    let pool = ThreadPool::with_num_threads(n);
+    // Between the two the system may have run out of threads. Then the pool has none, and its work would run here and start
+    // those of every processor.
+    let is_of_pool = || std::thread::current().name().is_some_and(|name| name.starts_with(THREADS));
+    if pool.run(is_of_pool) { Ok(pool) } else { Err(thread::refused(io::ErrorKind::WouldBlock.into())) }
 }
 
 /// Runs foreign code on the pool's threads; panics become errors and are not printed.
