@@ -126,7 +126,9 @@ fn an_objective_ranks_cached_engines() {
     let make = ["optimize", "vocoder.onnx", "--input", "x=1x3x50", "--json", "--objective", "memory"];
     let (made, _) = json(&sandbox, &make);
     assert_eq!((&made["objective"], &made["cache"]["hit"]), (&"memory".into(), &false.into()));
-    assert!(made["comparison"]["answer"].as_str().unwrap().contains(" % of the memory of "), "{}", made["comparison"]);
+    // What the memory of two programs is beside each other depends on the machine.
+    let answer = made["comparison"]["answer"].as_str().unwrap();
+    assert!(answer.contains(" % of the memory of ") || answer.contains("needs no more memory"), "{answer}");
     assert_eq!(json(&sandbox, &make).0["cache"]["hit"], true);
     let (found, said) = json(&sandbox, &[&RUN[..], &["--objective", "memory"]].concat());
     assert_eq!(found["cache_key"], made["cache"]["key"]);
