@@ -7,6 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The venv of steps that need PyTorch, which brings an NVRTC of its own.
+pub const TORCH: &str = "torch-venv";
+
 /// Returns the shared venv's Python, with `packages` (pinned, `name==version`) installed.
 pub fn python(packages: &[&str]) -> Result<PathBuf> {
     python_in("venv", packages)

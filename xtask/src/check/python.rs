@@ -169,7 +169,7 @@ pub fn assemble() -> Result<PathBuf> {
 /// Tests the newest Python, and the release wheel as users install it, with the packages that it is used with.
 pub fn check_long() -> Result<Outcome> {
     let newest = check_newest()?;
-    let python = venv::python(LONG)?;
+    let python = venv::python_in(venv::TORCH, LONG)?;
     let source = tree::root().join("crates/melisma-py");
     let wheels = tree::target().join("wheel");
     tree::remove(&wheels)?;

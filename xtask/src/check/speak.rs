@@ -12,7 +12,7 @@ use std::process::Command;
 const PACKAGES: &[&str] = &["numpy==2.4.6", "torch==2.15.0", "safetensors==0.8.0", "transformers==5.22.2"];
 
 pub fn check() -> Result<Outcome> {
-    let python = venv::python(PACKAGES)?;
+    let python = venv::python_in(venv::TORCH, PACKAGES)?;
     front::build()?;
     let folder = tree::target().join("check/speak");
     tree::renew(&folder)?;
