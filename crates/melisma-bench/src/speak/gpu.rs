@@ -1,11 +1,13 @@
-//! A model of Orpheus' size on a GPU: the steps of many texts at once beside PyTorch, and one text to audio.
+//! A model of Orpheus' size on a GPU, rounded to bf16 as PyTorch has it: the steps of many texts at once beside
+//! PyTorch, and one text to audio.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use melisma::llama::{Batch, Choice, Input, Key, Model, Options, Sampler, Sequence};
+use half::bf16;
+use melisma::llama::{Batch, Choice, Input, Key, Model, Options, Rounding, Sampler, Sequence};
 use melisma::snac;
-use melisma::speak::{Delivery, Pace, Speaker, synthetic};
+use melisma::speak::{Delivery, Opening, Pace, Speaker, synthetic};
 use melisma::{Budget, Context, DType, Queue, Result, Tensor};
 
 use super::size::{ORPHEUS, WORDS, weights};
@@ -29,7 +31,7 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
     let codec = Arc::new(snac::Model::mini24()?);
     synthetic::write(&folder.0, &codec, ORPHEUS, SEED)?;
     let mut rows = speech(context, &folder, &codec)?;
-    let model = Arc::new(Model::open_in(context, &folder.0)?);
+    let model = Arc::new(Model::open_rounded_in(context, &folder.0, Rounding::Bf16)?);
     let rate = copy_rate(context)?;
     for n in BATCHES {
         rows.push(steps(context, &model, &codec, (n, rate))?);
@@ -49,7 +51,8 @@ pub(super) fn rows(context: &Context) -> Result<Vec<Row>> {
 /// Measures the time to open the model, to the first samples of a text, and from a text to all its samples.
 fn speech(context: &Context, folder: &Folder, codec: &Arc<snac::Model>) -> Result<Vec<Row>> {
     let start = Instant::now();
-    let speaker = Speaker::open_in(context, &folder.0, Arc::clone(codec))?;
+    let opening = Opening::default().with_rounding(Rounding::Bf16);
+    let speaker = Speaker::open_as_in(context, &folder.0, Arc::clone(codec), opening)?;
     let mut rows = vec![Row::single("speak/open 3B", "s", start.elapsed().as_secs_f64())];
     let (mut first, mut whole, mut n_samples) = (Vec::new(), Vec::new(), 0);
     for round in 0..6 {
@@ -110,7 +113,7 @@ fn steps(context: &Context, model: &Arc<Model>, codec: &snac::Model, (n, rate): 
             times.push(start.elapsed().as_secs_f64());
         }
     }
-    let cached = 2 * config.n_layers * config.n_key_heads * config.head_dim * size_of::<f32>();
+    let cached = 2 * config.n_layers * config.n_key_heads * config.head_dim * size_of::<bf16>();
     let n_read = 2 * weights(config, n_codes as usize) + n * N_PAST * cached;
     let row = of_times(times).rate(&format!("speak/tokens of {n} texts at once 3B"), "tokens/s", n as f64);
     Ok(Row { ceiling: Some(n as f64 * rate / n_read as f64), ..row })

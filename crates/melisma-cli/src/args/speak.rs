@@ -47,8 +47,8 @@ pub struct SpeakArgs {
     /// Also write the tokens: .txt, .json, .npy or .safetensors
     #[arg(long = "tokens", value_name = "OUT.txt", conflicts_with = "texts")]
     pub tokens_out: Option<PathBuf>,
-    /// Precision of the language model's weights on a GPU: fp32 refuses what is not bf16, bf16 rounds it [default: fp32,
-    /// or the setting]
+    /// Precision of the language model on a GPU: fp32 refuses weights that are not bf16, bf16 rounds weights, activations
+    /// and cache, which is faster [default: fp32, or the setting]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["fp32", "bf16"]))]
     pub precision: Option<String>,
     /// Read numbers, dates, abbreviations and the like out in words before the model sees the text: on or off [default:

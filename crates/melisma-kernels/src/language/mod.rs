@@ -3,7 +3,7 @@
 //! A step has R rows, one for each token: those of a prompt, or one for each sequence of a batch.
 //! Every row is computed on its own and every sum has one order, so a row has the same bits
 //! whatever its neighbours, threads and cuts. Rows and the cache are f32. The CPU keeps the type of
-//! the weights' file; a GPU has them in bf16. Keys and values of past tokens lie in pages that
+//! the weights' file; a GPU has them in bf16, and may have the cache in bf16 too. Keys and values of past tokens lie in pages that
 //! [`tokens::Tokens`] finds.
 
 pub mod attention;

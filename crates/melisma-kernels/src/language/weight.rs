@@ -102,10 +102,15 @@ impl Weight {
         Self { dtype, shape, storage, may_round: false }
     }
 
-    /// Returns the same matrix, which a GPU may round to bf16.
+    /// Returns the same matrix, which a GPU may round to bf16, as well as what it is multiplied with.
     #[must_use]
     pub fn rounded(self) -> Self {
         Self { may_round: true, ..self }
+    }
+
+    /// Returns whether a GPU may round it, and what it is multiplied with, to bf16.
+    pub(super) fn may_round(&self) -> bool {
+        self.may_round
     }
 
     /// Returns the matrix in the memory of `device`, so that several plans share it. On the CPU it stays where it is.
@@ -114,7 +119,8 @@ impl Weight {
     /// The elements are not bf16 and may not be rounded, or the budget or the device refuses.
     pub fn on(&self, device: &Device, budget: &Budget) -> Result<Self> {
         let Device::Cuda(cuda) = device else { return Ok(self.clone()) };
-        Ok(Self::new((DType::BF16, self.shape), Storage::Device(stacked(&[self], cuda, budget)?)))
+        let storage = Storage::Device(stacked(&[self], cuda, budget)?);
+        Ok(Self { may_round: self.may_round, ..Self::new((DType::BF16, self.shape), storage) })
     }
 
     /// Returns the element type.
@@ -217,11 +223,11 @@ fn byte_len(dtype: DType, [outputs, k]: [usize; 2]) -> Result<usize> {
 /// Returns a matrix that the bench's device takes, and its elements: a GPU has them in bf16.
 #[cfg(test)]
 pub(super) fn stored(bench: &crate::suite::Bench, values: &[f32], shape: [usize; 2]) -> (Weight, Vec<f32>) {
-    let exact = match bench.device {
-        Device::Cpu(_) => values.to_vec(),
-        Device::Cuda(_) => values.iter().map(|&value| bf16::from_f32(value).to_f32()).collect(),
+    let Device::Cuda(_) = bench.device else {
+        return (Weight::of(values, shape, &bench.budget).unwrap(), values.to_vec());
     };
-    (Weight::of(&exact, shape, &bench.budget).unwrap().rounded(), exact)
+    let rounded: Vec<bf16> = values.iter().map(|&value| bf16::from_f32(value)).collect();
+    (Weight::of(&rounded, shape, &bench.budget).unwrap(), rounded.iter().map(|value| value.to_f32()).collect())
 }
 
 #[cfg(test)]

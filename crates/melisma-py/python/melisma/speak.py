@@ -139,8 +139,8 @@ class Speaker(_melisma.Speaker):
             is Orpheus; None is the built-in voice.
         model: Its codec: `builtin:mini24`, a folder with `config.json` and weights, or a file of weights beside
             `config.json`; None is `builtin:solo24` for the built-in voice and `builtin:mini24` for others.
-        precision: That of the language model's weights on a GPU: "fp32" refuses what is not bf16, "bf16" rounds it; None
-            is that of the settings.
+        precision: That of the language model on a GPU: "fp32" refuses weights that are not bf16, "bf16" rounds weights,
+            activations and cache, which is faster; None is that of the settings.
         normalise: Whether numbers, dates, abbreviations and the like are read out in words before the model sees a text;
             None is what the model's `speak.yaml` says, or the settings.
         device: `cpu`, `cuda` or `cuda:N`; None is that of the settings.

@@ -68,7 +68,7 @@ impl Batch {
         let n_pages = u32::try_from(n_pages)
             .map_err(|_| Error::invalid(format!("a cache of {} tokens is too large", options.n_cached)))?;
         let (device, budget) = (model.device(), context.budget());
-        let layers = Layers::new(context, config, (n_pages as usize, options.context))?;
+        let layers = Layers::new(context, model, (n_pages as usize, options.context))?;
         Ok(Self {
             layers: Arc::new(Mutex::new(layers)),
             graphs: Vec::new(),

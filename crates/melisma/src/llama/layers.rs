@@ -88,18 +88,18 @@ pub(super) struct Rows {
 
 impl Layers {
     /// Opens caches of so many pages for sequences of so many tokens.
-    pub(super) fn new(context: &Context, config: &Config, (n_pages, n_positions): (usize, usize)) -> Result<Self> {
-        let (device, budget) = (context.device(), context.budget());
+    pub(super) fn new(context: &Context, model: &Model, (n_pages, n_positions): (usize, usize)) -> Result<Self> {
+        let (device, budget, config, dtype) = (context.device(), context.budget(), model.config(), model.cache_type());
         let (n_heads, head_dim) = (config.n_key_heads, config.head_dim);
         let shape = CacheShape { n_pages, page_len: PAGE_LEN, n_heads, head_dim };
         let rotary =
             Rotary { n_heads: config.n_heads, cache: shape, theta: config.theta, scaling: config.scaling, n_positions };
         let passes = Passes {
             rotary: rotary.plan(device, budget)?,
-            attention: Attention { n_heads: config.n_heads, cache: shape }.plan(device)?,
+            attention: Attention { n_heads: config.n_heads, cache: shape }.plan(device, dtype)?,
             gated: gated::plan(device, config.n_inner)?,
         };
-        let cache = |_| Tensor::new(device, budget, DType::F32, &[shape.n_floats()?]);
+        let cache = |_| Tensor::new(device, budget, dtype, &[shape.n_floats()?]);
         let caches = (0..config.n_layers).map(cache).collect::<Result<_>>()?;
         Ok(Self { passes, caches, rows: Rows::new(context, config, shape)? })
     }
@@ -176,9 +176,9 @@ impl Rows {
         };
         layer.attention_norm.run(queue, rows(x, n)?, rows_mut(normed, n)?)?;
         multiply(&layer.qkv, normed, qkv, Finish::Replace)?;
-        let pass = rotary::Pass { qkv: rows_mut(qkv, n)?, cache: cache.view_mut()? };
+        let pass = rotary::Pass { qkv: rows_mut(qkv, n)?, cache };
         passes.rotary.run(queue, tokens, pass)?;
-        let pass = attention::Pass { qkv: rows(qkv, n)?, cache: cache.view()?, y: rows_mut(mixed, n)? };
+        let pass = attention::Pass { qkv: rows(qkv, n)?, cache, y: rows_mut(mixed, n)? };
         passes.attention.run(queue, tokens, pass)?;
         multiply(&layer.output, mixed, x, Finish::Add)?;
         layer.inner_norm.run(queue, rows(x, n)?, rows_mut(normed, n)?)?;

@@ -5,7 +5,8 @@
 //! a whole prompt each, and gives the logits after the last. A [`Sampler`] draws the next token.
 //! Keys and values of past tokens lie in pages that sequences share and give back.
 //!
-//! On a GPU the weights are bf16 in its memory, and tokens are drawn where the logits are.
+//! On a GPU the weights are bf16 in its memory, and tokens are drawn where the logits are; with
+//! [`Rounding::Bf16`] activations and past tokens are bf16 too.
 //!
 //! A sequence has the same logits, bit for bit, whatever its neighbours, its cuts into steps and
 //! the number of threads. Equal logits draw equal tokens on every device.

@@ -152,8 +152,8 @@ impl<'a> Weights<'a> {
         let weight = self.take(name, &shape, shape)?;
         match self.gpu {
             None => Ok(weight),
-            Some(_) if weight.dtype() == DType::BF16 => Ok(weight),
             Some(Rounding::Bf16) => Ok(weight.rounded()),
+            Some(_) if weight.dtype() == DType::BF16 => Ok(weight),
             Some(_) => {
                 let found = weight.dtype().name();
                 Err(Error::unsupported(format!("{name}: {found} weights; a GPU computes language models in bf16"))

@@ -43,8 +43,8 @@ pub struct Speaker {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Opening {
-    /// How a GPU may round the weights of the language model: to bf16 with [`Rounding::Bf16`], and otherwise not at
-    /// all.
+    /// How a GPU may round the language model: weights, activations and cache to bf16 with [`Rounding::Bf16`], and
+    /// otherwise not at all.
     pub rounding: Rounding,
     /// Keys of its format that win over those of its folder.
     pub config: Config,
@@ -58,7 +58,7 @@ impl Default for Opening {
 
 impl Opening {
     setters! {
-        /// Sets how a GPU may round the weights of the language model.
+        /// Sets how a GPU may round the language model.
         pub fn with_rounding(rounding: Rounding);
         /// Sets keys of its format that win over those of its folder.
         pub fn with_config(config: Config);
@@ -369,7 +369,7 @@ impl Speaker {
     /// Returns the bytes of a token in the cache.
     pub(super) fn token_bytes(&self) -> usize {
         let config = self.model.config();
-        8 * config.n_layers * config.n_key_heads * config.head_dim
+        2 * self.model.cache_type().size() * config.n_layers * config.n_key_heads * config.head_dim
     }
 
     /// Returns the size of a batch for many texts.

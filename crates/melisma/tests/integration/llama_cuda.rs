@@ -15,7 +15,9 @@ use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
 
 use crate::gpu;
-use crate::llama_golden::{GREEDY, Golden, MODELS, after, all, cuts_and_neighbours, draw, folder, logits, open, text};
+use crate::llama_golden::{
+    GREEDY, Golden, MODELS, after, all, cuts_and_neighbours, draw, folder, logits, open, open_rounded, text,
+};
 
 /// Largest difference of a logit from that of the CPU or of PyTorch, of logits up to 8: a GPU multiplies floats in two
 /// bf16 parts.
@@ -119,10 +121,25 @@ fn logits_are_those_of_the_cpu_on_cuda() {
         for (index, (found, expected)) in found.iter().zip(of(&cpu, copy.path())).enumerate() {
             assert!((found - expected).abs() < TOLERANCE, "{name}, index {index}: {found}, not {expected}");
         }
+    }
+}
+
+/// With bf16 asked for, what the weights are multiplied with and the past are rounded too: the logits, up to 8, differ
+/// by what 8 bits of mantissa leave.
+#[test]
+fn rounded_logits_are_near_those_of_the_cpu_on_cuda() {
+    let (Some(context), cpu) = (context(), cpu()) else { return };
+    for name in MODELS {
+        let (copy, text) = (in_bf16(name), &text(name)[..gpu::cases(20, 150)]);
+        let of = |context: &Context, folder: &Path, rounding| {
+            let (model, mut batch) = open_rounded(context, folder, rounding);
+            logits((context, &mut batch), &all(&model), text, &[9, text.len() - 1]).concat()
+        };
+        let (found, exact) = (of(&context, copy.path(), Rounding::Bf16), of(&cpu, copy.path(), Rounding::Off));
+        let worst = found.iter().zip(&exact).map(|(found, exact)| (found - exact).abs()).fold(0.0, f32::max);
+        assert!((1e-4..0.1).contains(&worst), "{name}: {worst}");
         // Rounded on their way to the GPU, weights are the same.
-        let model = Arc::new(Model::open_rounded_in(&context, folder(name), Rounding::Bf16).unwrap());
-        let mut batch = Batch::new_in(&context, &model, Options { context: 256, n_cached: 1024 }).unwrap();
-        assert!(logits((&context, &mut batch), &all(&model), text, &[9, text.len() - 1]).concat() == found, "{name}");
+        assert!(of(&context, &folder(name), Rounding::Bf16) == found, "{name}");
     }
 }
 
@@ -151,8 +168,11 @@ fn greedy_text_is_that_of_transformers_on_cuda() {
 fn cuts_and_neighbours_change_no_bit_on_cuda() {
     let Some(context) = context() else { return };
     for name in MODELS.iter().skip(gpu::cases(1, 0)).take(gpu::cases(1, 3)) {
-        let text = text(name);
-        cuts_and_neighbours(&context, in_bf16(name).path(), &text[..gpu::cases(70, 150)]);
+        let (copy, text) = (in_bf16(name), text(name));
+        for rounding in [Rounding::Off, Rounding::Bf16] {
+            let opened = open_rounded(&context, copy.path(), rounding);
+            cuts_and_neighbours(&context, opened, &text[..gpu::cases(70, 150)]);
+        }
     }
 }
 
@@ -233,7 +253,7 @@ fn on_cuda_kernels() {
     let shape =
         Shape { n_layers: N_LAYERS, n_channels: 3072, n_inner: 8192, n_heads: 24, n_key_heads: 8, ..Shape::default() };
     synthetic::write(folder.path(), &codec, Shape { context: 1024, ..shape }, 0).unwrap();
-    let model = Arc::new(Model::open_in(&context, folder.path()).unwrap());
+    let model = Arc::new(Model::open_rounded_in(&context, folder.path(), Rounding::Bf16).unwrap());
     let past: Vec<u32> = (0..N_PAST as u32).map(|at| 300 + at * 17 % 4096).collect();
     // 256 rows are a graph after the prompts.
     for n in [1, 8, 16, 64, 224] {

@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use melisma::config::DeviceRequest;
-use melisma::llama::{Batch, Choice, Input, Key, Model, Options, Sample, Sampler};
+use melisma::llama::{Batch, Choice, Input, Key, Model, Options, Rounding, Sample, Sampler};
 use melisma::pack::Index;
 use melisma::{Context, Existing, Result, pack};
 use safetensors::SafeTensors;
@@ -49,7 +49,11 @@ fn cpu(threads: usize) -> Context {
 }
 
 pub fn open(context: &Context, folder: &Path) -> (Arc<Model>, Batch) {
-    let model = Arc::new(Model::open_in(context, folder).unwrap());
+    open_rounded(context, folder, Rounding::Off)
+}
+
+pub fn open_rounded(context: &Context, folder: &Path, rounding: Rounding) -> (Arc<Model>, Batch) {
+    let model = Arc::new(Model::open_rounded_in(context, folder, rounding).unwrap());
     let batch = Batch::new_in(context, &model, Options { context: 256, n_cached: 1024 }).unwrap();
     (model, batch)
 }
@@ -134,8 +138,7 @@ fn greedy_text_is_that_of_transformers() {
 
 /// A sequence has the same bits in one step and token by token, alone and beside others, and when only some logits are
 /// computed.
-pub fn cuts_and_neighbours(context: &Context, folder: &Path, text: &[u32]) -> Vec<f32> {
-    let (model, mut batch) = open(context, folder);
+pub fn cuts_and_neighbours(context: &Context, (model, mut batch): (Arc<Model>, Batch), text: &[u32]) -> Vec<f32> {
     let (wanted, n) = (all(&model), text.len());
     let whole = logits((context, &mut batch), &wanted, text, &[n - 1]).remove(0);
     let each: Vec<usize> = (0..n).collect();
@@ -172,7 +175,10 @@ pub fn cuts_and_neighbours(context: &Context, folder: &Path, text: &[u32]) -> Ve
 fn cuts_neighbours_and_threads_change_no_bit() {
     for name in MODELS {
         let (folder, text) = (folder(name), &text(name)[..150]);
-        let [one, three] = [1, 3].map(|threads| cuts_and_neighbours(&cpu(threads), &folder, text));
+        let [one, three] = [1, 3].map(|threads| {
+            let context = cpu(threads);
+            cuts_and_neighbours(&context, open(&context, &folder), text)
+        });
         assert!(one == three, "{name}");
     }
 }

@@ -17,25 +17,73 @@ const SOURCE: Source = Source { name: "language_product", text: include_str!("pr
 const PARTS: u32 = 8;
 /// Weights of one load.
 const LOAD: usize = 8;
-/// The forms for few rows: the most rows of a run, outputs and rows of a block, and the symbol.
-const FEW: [(usize, usize, usize, &str); 3] =
-    [(2, 16, 8, "product_1x1"), (8, 32, 8, "product_2x1"), (16, 32, 16, "product_2x2")];
-/// The most rows whose blocks have some of the parts only, if there are fewer blocks than a GPU has room for.
-const SPLIT_ROWS: usize = 64;
-/// Outputs of a block of many rows.
-const MANY_OUTPUTS: usize = 64;
-/// Blocks of many rows that a processor has room for.
-const BLOCKS_PER_PROCESSOR: usize = 2;
+/// The forms for few rows.
+const FEW: [Few; 2] = [
+    Few { rows: 8, stages: 3, symbols: ["product_8", "product_8_rounded"] },
+    Few { rows: 16, stages: 2, symbols: ["product_16", "product_16_rounded"] },
+];
+/// Outputs of a block of few rows.
+const FEW_OUTPUTS: usize = 16;
+/// The forms for many rows.
+const MANY: [Many; 2] = [
+    Many { rows: 64, outputs: [64, 64], symbols: ["product_64", "product_64_rounded"] },
+    Many { rows: 128, outputs: [128, 64], symbols: ["product_128", "product_128_rounded"] },
+];
+/// Stages of a block of many rows.
+const MANY_STAGES: usize = 3;
+/// Blocks for each processor at most where K is cut for more of them: each part is written, and read again.
+const BLOCKS_PER_PROCESSOR: usize = 3;
+/// Bytes of two chunks of a row in bf16.
+const PAIR: usize = 128;
 
-/// Returns the rows of a block for `n_rows`, and the bytes of its three stages: chunks of weights, high and low parts.
-fn many(n_rows: usize) -> (usize, usize) {
-    let rows = if n_rows <= SPLIT_ROWS { 64 } else { 128 };
-    (rows, 3 * 64 * (MANY_OUTPUTS + 2 * rows))
+/// A form in which a warp has a part.
+#[derive(Debug, Clone, Copy)]
+struct Few {
+    /// The most rows of a run, and rows of a block.
+    rows: usize,
+    stages: usize,
+    /// For x in two parts, and rounded.
+    symbols: [&'static str; 2],
+}
+
+/// A form in which a block has one or more parts.
+#[derive(Debug, Clone, Copy)]
+struct Many {
+    /// Rows of a block.
+    rows: usize,
+    /// Its outputs, for x in two parts, and rounded.
+    outputs: [usize; 2],
+    symbols: [&'static str; 2],
+}
+
+impl Few {
+    /// Returns the bytes of the stages of all warps: weights in bf16, x in f32.
+    fn shared_bytes(self) -> usize {
+        PARTS as usize * self.stages * PAIR * (FEW_OUTPUTS + 2 * self.rows)
+    }
+}
+
+impl Many {
+    /// Returns the bytes of the stages: weights, and one or two parts of x.
+    fn shared_bytes(self, is_rounded: bool) -> usize {
+        MANY_STAGES * PAIR * (self.outputs[usize::from(is_rounded)] + n_parts_of_x(is_rounded) * self.rows)
+    }
+
+    fn for_rows(n_rows: usize) -> usize {
+        usize::from(n_rows > MANY[0].rows)
+    }
+}
+
+fn n_parts_of_x(is_rounded: bool) -> usize {
+    if is_rounded { 1 } else { 2 }
 }
 
 pub(super) fn scratch_bytes(cuda: &Cuda, n_rows: usize, k: usize) -> usize {
-    let (split, outputs) = (2 * n_rows * k * size_of::<bf16>(), MANY_OUTPUTS * cuda.n_processors() as usize);
-    queue::scratch_bytes(split) + queue::scratch_bytes(PARTS as usize * SPLIT_ROWS * outputs * size_of::<f32>())
+    let split = 2 * n_rows * k * size_of::<bf16>();
+    // Blocks that have all of K write no parts.
+    let Many { rows, outputs, .. } = MANY[Many::for_rows(n_rows)];
+    let sums = rows * outputs[0] * (BLOCKS_PER_PROCESSOR * cuda.n_processors() as usize / 2);
+    queue::scratch_bytes(split) + queue::scratch_bytes(PARTS as usize * sums * size_of::<f32>())
 }
 
 /// `Shape` of `product.cu`.
@@ -53,7 +101,7 @@ struct Shape {
 
 /// `Many` of `product.cu`.
 #[repr(C)]
-struct Many {
+struct Work {
     w_dev: Address,
     x_dev: Address,
     y_dev: Address,
@@ -70,10 +118,11 @@ pub(super) struct Prepared {
     k: usize,
     /// `[O, K]` in bf16, all matrices.
     weights: std::sync::Arc<Tensor>,
+    /// Whether x is rounded, and not split.
+    is_rounded: bool,
     few: [Function; FEW.len()],
     split: Function,
-    /// For up to [`SPLIT_ROWS`] rows, and for more.
-    many: [Function; 2],
+    many: [Function; MANY.len()],
     add: Function,
 }
 
@@ -84,16 +133,22 @@ impl Prepared {
             return Err(Error::unsupported(format!("product: sums of {k} numbers on a GPU"))
                 .with_hint("sums of a multiple of 8 numbers are supported"));
         }
-        let [a, b, c] = FEW.map(|(.., symbol)| cuda.function(SOURCE, symbol));
-        let [narrow, wide] = ["product_64", "product_128"].map(|symbol| cuda.function(SOURCE, symbol));
-        let (narrow, wide) = (narrow?, wide?);
-        wide.allow_shared(many(SPLIT_ROWS + 1).1)?;
+        let is_rounded = weights.iter().all(|weight| weight.may_round());
+        let own = usize::from(is_rounded);
+        let function = |symbols: [&'static str; 2], shared_bytes| {
+            let function = cuda.function(SOURCE, symbols[own])?;
+            function.allow_shared(shared_bytes)?;
+            Ok::<_, Error>(function)
+        };
+        let [few, more] = FEW.map(|form| function(form.symbols, form.shared_bytes()));
+        let [many, most] = MANY.map(|form| function(form.symbols, form.shared_bytes(is_rounded)));
         Ok(Self {
             k,
             weights: weight::stacked(weights, cuda, budget)?,
-            few: [a?, b?, c?],
-            split: cuda.function(SOURCE, "product_split")?,
-            many: [narrow, wide],
+            is_rounded,
+            few: [few?, more?],
+            split: cuda.function(SOURCE, ["product_split", "product_round"][own])?,
+            many: [many?, most?],
             add: cuda.function(SOURCE, "product_add")?,
         })
     }
@@ -132,42 +187,43 @@ impl Prepared {
             finish,
             factor,
         };
-        match FEW.iter().position(|(most, ..)| n_rows <= *most) {
+        match FEW.iter().position(|form| n_rows <= form.rows) {
             Some(form) => self.run_few(queue, form, shape),
             None => self.run_many(queue, &shape),
         }
     }
 
     fn run_few(&self, queue: &CudaQueue, form: usize, shape: Shape) -> Result<()> {
-        let (_, block_outputs, block_rows, _) = FEW[form];
-        let grid = grid(&shape, block_outputs, block_rows)?;
-        let launch = Launch { grid, block: (32, PARTS, 1), shared_bytes: 0 };
-        // SAFETY: the plan checked that x and y have these rows, and the weights these outputs.
+        let grid = grid(&shape, FEW_OUTPUTS, FEW[form].rows)?;
+        let launch = Launch { grid, block: (32, PARTS, 1), shared_bytes: FEW[form].shared_bytes() as u32 };
+        // SAFETY: the plan checked that x and y have these rows, and the weights these outputs; shared memory has room
+        // for the stages.
         unsafe { queue.launch(&self.few[form], launch, arguments![shape]) }
     }
 
     fn run_many(&self, queue: &CudaQueue, shape: &Shape) -> Result<()> {
         let &Shape { w_dev, x_dev, y_dev, n_rows, n_outputs, k, finish, factor } = shape;
-        let (block_rows, shared_bytes) = many(n_rows as usize);
-        let (across, down, _) = grid(shape, MANY_OUTPUTS, block_rows)?;
+        let number = Many::for_rows(n_rows as usize);
+        let (form, is_rounded) = (MANY[number], self.is_rounded);
+        let (across, down, _) = grid(shape, form.outputs[usize::from(is_rounded)], form.rows)?;
         let room = BLOCKS_PER_PROCESSOR * queue.cuda().n_processors() as usize;
         let n_blocks = across as usize * down as usize;
-        let is_split = |n: &u32| n_rows as usize <= SPLIT_ROWS && n_blocks * *n as usize <= room;
-        let n_splits = [8, 4, 2].into_iter().find(is_split).unwrap_or(1);
+        let n_splits = [8, 4, 2].into_iter().find(|n| n_blocks * *n as usize <= room).unwrap_or(1);
         let (n, n_sums) = (n_rows as usize * k as usize, n_rows as usize * n_outputs as usize);
         let n_partial = if n_splits == 1 { 0 } else { PARTS as usize * n_sums };
-        let [split_dev, partial_dev] = queue.scratch([2 * n * size_of::<bf16>(), n_partial * size_of::<f32>()])?;
+        let [split_dev, partial_dev] =
+            queue.scratch([n_parts_of_x(is_rounded) * n * size_of::<bf16>(), n_partial * size_of::<f32>()])?;
         let len = n as u64;
-        // SAFETY: the plan checked that x has these rows; the scratch has room for both parts.
+        // SAFETY: the plan checked that x has these rows; the scratch has room for its parts.
         unsafe {
             queue.launch(&self.split, Launch::shared(queue, n.div_ceil(LOAD)), arguments![x_dev, split_dev, len])?;
         }
-        let work = Many { w_dev, x_dev: split_dev, y_dev, partial_dev, n_rows, n_outputs, k, finish, factor };
+        let work = Work { w_dev, x_dev: split_dev, y_dev, partial_dev, n_rows, n_outputs, k, finish, factor };
         let grid = (across, down, n_splits);
-        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: shared_bytes as u32 };
+        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: form.shared_bytes(is_rounded) as u32 };
         // SAFETY: the plan checked that y has these rows and the weights these outputs; the scratch has room for the
         // sums of all parts.
-        unsafe { queue.launch(&self.many[usize::from(block_rows > 64)], launch, arguments![work])? };
+        unsafe { queue.launch(&self.many[number], launch, arguments![work])? };
         if n_splits > 1 {
             // SAFETY: the scratch has the sums of all parts, and the plan checked that y has these rows.
             unsafe { queue.launch(&self.add, Launch::shared(queue, n_sums), arguments![work])? };

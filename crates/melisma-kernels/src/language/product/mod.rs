@@ -6,9 +6,10 @@
 //! other. A run may compute some of the outputs only.
 //!
 //! On a GPU weights are bf16 and K is a multiple of 8. A float of x is multiplied in two bf16 parts,
-//! so a product errs by at most 2^-17 of itself; sums are f32, in an order that K alone decides. An
-//! infinite x makes its sums infinite or NaN. Results agree with the exact ones within 1e-5 · √K
-//! for factors below 1.
+//! so a product errs by at most 2^-17 of itself; where all matrices may be rounded, x is rounded to
+//! bf16 as well. Sums are f32, in an order that K alone decides. An infinite x makes its sums infinite
+//! or NaN. Results agree with the exact ones within 1e-5 · √K for factors below 1, those of rounded x
+//! with the exact ones of x in bf16.
 //!
 //! K = 2, w = ((1, 10), (2, 0)): x = (3, 4) becomes (43, 6).
 

@@ -16,6 +16,7 @@ suite!(
     some_outputs,
     rows_alone,
     threads_give_the_same_bits,
+    rounded_rows,
     finishes,
     special_floats,
     worked_example,
@@ -151,6 +152,20 @@ fn threads_give_the_same_bits(bench: &Bench) {
         run(&bench, &[&stored(&bench, &w, [700, 64]).0], &x)
     };
     assert_eq!(of(1), of(3));
+}
+
+/// Where matrices may be rounded, a GPU rounds x to bf16, and then the bits are those of that x in two parts.
+fn rounded_rows(bench: &Bench) {
+    let mut random = SplitMix64::new(7);
+    let (n_rows, n_outputs, k) = (140, 70, 328);
+    let (weight, _) = stored(bench, &random.floats(n_outputs * k), [n_outputs, k]);
+    let x = random.floats(n_rows * k);
+    let rounded: Vec<f32> = x.iter().map(|&x| bf16::from_f32(x).to_f32()).collect();
+    let expected = if is_gpu(bench) { &rounded } else { &x };
+    for n in [1, 8, 9, 16, 17, 64, 65, 140] {
+        let found = run(bench, &[&weight.clone().rounded()], &x[..n * k]);
+        assert!(found == run(bench, &[&weight], &expected[..n * k]), "{n} rows");
+    }
 }
 
 fn finishes(bench: &Bench) {

@@ -4,7 +4,8 @@
 //! With a the first half of a head and b the second, (a, b) becomes (a cos - b sin, b cos + a sin)
 //! of the angle p · f\[i\] at position p, for channel i < D/2. f\[i\] = θ^(-2i/D), changed by a
 //! [`Scaling`]. Angles are rounded to f32, as PyTorch has them. Queries are turned in place; keys
-//! and values go to the token's place in the cache. Every device gives the same bits. Su et al. 2021.
+//! and values go to the token's place in the cache, rounded to its type. Every device gives the same
+//! bits. Su et al. 2021.
 //!
 //! D = 2, θ = any: at position 0 nothing turns; at position 1, (1, 0) becomes (cos 1, sin 1).
 
@@ -18,7 +19,7 @@ mod tests;
 use super::tokens::{CacheShape, Tokens};
 use crate::memory::view::check_len;
 use crate::queue::{OnDevice, Pair, kernel_span};
-use crate::{Budget, Device, Error, Queue, Result, ViewMut};
+use crate::{Budget, Device, Error, Queue, Result, Tensor, ViewMut};
 
 /// Rotary positions of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,8 +92,8 @@ pub struct Plan {
 pub struct Pass<'a> {
     /// `[R, (Q + 2 H) D]`; the queries are turned.
     pub qkv: ViewMut<'a, f32>,
-    /// The cache of a layer.
-    pub cache: ViewMut<'a, f32>,
+    /// The cache of a layer: f32, or on a GPU bf16 too.
+    pub cache: &'a mut Tensor,
 }
 
 impl Rotary {
@@ -154,8 +155,8 @@ impl Plan {
         check_len("rotary: cache", pass.cache.len(), cache.n_floats()?)?;
         let _span = kernel_span!(queue, "rotary", [tokens.len()], 8 * pass.qkv.len());
         match self.on.with(queue, "rotary")? {
-            Pair::Cpu(prepared, _) => prepared.run(tokens, pass.qkv.host()?, pass.cache.host()?),
-            Pair::Cuda(prepared, queue) => prepared.run(queue, tokens, (pass.qkv.cuda()?, pass.cache.cuda()?)),
+            Pair::Cpu(prepared, _) => prepared.run(tokens, pass.qkv.host()?, pass.cache.view_mut()?.host()?),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, tokens, (pass.qkv.cuda()?, pass.cache)),
         }
     }
 }

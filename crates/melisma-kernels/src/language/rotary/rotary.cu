@@ -9,11 +9,16 @@ struct Shape {
   // [position, 2, D/2]: cosines, then sines.
   const float* turns;
   // [R, (Q + 2 H) D]
-  float *qkv, *cache;
+  float* qkv;
+  // Of T.
+  void* cache;
 };
 
-// budget: 40 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(128) rotary_f32(Shape all) {
+__device__ __forceinline__ void put(float* to, float x) { *to = x; }
+__device__ __forceinline__ void put(u16* to, float x) { *to = f32_to_bf16(x); }
+
+template <class T>
+__device__ __forceinline__ void rotary(const Shape& all) {
   const u32 half = all.shape.head_dim / 2, n_queries = all.n_heads, n_keys = all.shape.n_heads;
   const u32 n_heads = n_queries + 2 * n_keys, index = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 head = index / half, i = index % half;
@@ -32,9 +37,14 @@ extern "C" __global__ void __launch_bounds__(128) rotary_f32(Shape all) {
     if (head < n_queries) continue;
     const bool is_key = head < n_queries + n_keys;
     const u32 page = all.tokens.pages(row)[position / all.shape.page_len], own = (head - n_queries) % n_keys;
-    float* to = all.cache + (is_key ? all.shape.keys(page, own) : all.shape.values(page, own)) +
+    T* to = static_cast<T*>(all.cache) + (is_key ? all.shape.keys(page, own) : all.shape.values(page, own)) +
                 (u64)(position % all.shape.page_len) * 2 * half + i;
-    to[0] = is_key ? x : a;
-    to[half] = is_key ? y : b;
+    put(to, is_key ? x : a);
+    put(to + half, is_key ? y : b);
   }
 }
+
+// budget: 40 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(128) rotary_f32(Shape all) { rotary<float>(all); }
+// budget: 40 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(128) rotary_bf16(Shape all) { rotary<u16>(all); }

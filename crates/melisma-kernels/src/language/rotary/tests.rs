@@ -1,9 +1,12 @@
+use half::bf16;
+
 use super::{Pass, Rotary, Scaling, reference};
 use crate::language::tokens::{CacheShape, Tokens};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
+use crate::{Device, Tensor};
 
-suite!(matches_reference, rows_of_several_sequences, worked_example, nothing, refusals);
+suite!(matches_reference, a_cache_of_bf16, rows_of_several_sequences, worked_example, nothing, refusals);
 
 const LLAMA3: Scaling = Scaling::Llama3 { factor: 32.0, low: 1.0, high: 4.0, context: 8192.0 };
 
@@ -13,12 +16,17 @@ fn rotary(n_heads: usize, cache: CacheShape, scaling: Scaling) -> Rotary {
 
 /// Runs into a cache of NaN, so that everything that was not written shows.
 fn run(bench: &Bench, rotary: &Rotary, tokens: &mut Tokens, qkv: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let (mut qkv, mut cache) = (bench.tensor(qkv), bench.tensor(&vec![f32::NAN; rotary.cache.n_floats().unwrap()]));
+    let cache = bench.tensor(&vec![f32::NAN; rotary.cache.n_floats().unwrap()]);
+    let (turned, cache) = run_into(bench, rotary, tokens, qkv, cache);
+    (turned, cache.to_vec(&bench.queue).unwrap())
+}
+
+fn run_into(bench: &Bench, rotary: &Rotary, tokens: &mut Tokens, qkv: &[f32], mut cache: Tensor) -> (Vec<f32>, Tensor) {
+    let mut qkv = bench.tensor(qkv);
     let plan = rotary.plan(&bench.device, &bench.budget).unwrap();
     tokens.send(&bench.queue).unwrap();
-    let pass = Pass { qkv: qkv.view_mut().unwrap(), cache: cache.view_mut().unwrap() };
-    plan.run(&bench.queue, tokens, pass).unwrap();
-    (qkv.to_vec(&bench.queue).unwrap(), cache.to_vec(&bench.queue).unwrap())
+    plan.run(&bench.queue, tokens, Pass { qkv: qkv.view_mut().unwrap(), cache: &mut cache }).unwrap();
+    (qkv.to_vec(&bench.queue).unwrap(), cache)
 }
 
 fn none(bench: &Bench, cache: CacheShape) -> Tokens {
@@ -58,6 +66,29 @@ fn matches_reference(bench: &Bench) {
                 assert_eq!(filled.iter().filter(|x| !x.is_nan()).count(), 2 * n_keys * head_dim);
             }
         }
+    }
+}
+
+/// A GPU rounds keys and values for such a cache.
+fn a_cache_of_bf16(bench: &Bench) {
+    let cache = CacheShape { n_pages: 4, page_len: 4, n_heads: 2, head_dim: 8 };
+    let rotary = rotary(4, cache, LLAMA3);
+    let mut tokens = none(bench, cache);
+    tokens.push(&[2, 0], 3..6).unwrap();
+    let qkv = SplitMix64::new(6).floats(3 * 64);
+    let halves = bench.tensor(&vec![bf16::NAN; cache.n_floats().unwrap()]);
+    if let Device::Cpu(_) = bench.device {
+        let (mut qkv, mut halves) = (bench.tensor(&qkv), halves);
+        let pass = Pass { qkv: qkv.view_mut().unwrap(), cache: &mut halves };
+        let plan = rotary.plan(&bench.device, &bench.budget).unwrap();
+        assert!(plan.run(&bench.queue, &tokens, pass).unwrap_err().to_string().contains("bf16, not f32"));
+        return;
+    }
+    let (turned, filled) = run(bench, &rotary, &mut tokens, &qkv);
+    let (same, halves) = run_into(bench, &rotary, &mut tokens, &qkv, halves);
+    assert_eq!(same, turned);
+    for (half, exact) in halves.to_vec::<bf16>(&bench.queue).unwrap().into_iter().zip(filled) {
+        assert!(half.is_nan() && exact.is_nan() || half == bf16::from_f32(exact), "{half}, not {exact}");
     }
 }
 
@@ -108,7 +139,7 @@ fn refusals(bench: &Bench) {
     tokens.push(&(0..60).collect::<Vec<_>>(), 100..101).unwrap();
     let (mut qkv, mut floats) = (bench.tensor(&[0.0f32; 6]), bench.tensor(&vec![0.0f32; cache.n_floats().unwrap()]));
     let mut run = |tokens: &Tokens, len: usize| {
-        let pass = Pass { qkv: qkv.view_mut().unwrap().first(len).unwrap(), cache: floats.view_mut().unwrap() };
+        let pass = Pass { qkv: qkv.view_mut().unwrap().first(len).unwrap(), cache: &mut floats };
         plan.run(&bench.queue, tokens, pass)
     };
     assert!(run(&tokens, 6).unwrap_err().to_string().contains("position 100 of at most 100"));

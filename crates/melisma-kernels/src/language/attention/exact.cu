@@ -1,4 +1,4 @@
-// Attention over a paged cache. A block has one row and one key head: each warp takes every n-th page
+// Attention over a paged cache in F32. A block has one row and one key head: each warp takes every n-th page
 // for all G queries of the head, and after each round the pages are added in their order. So a
 // query's bits depend on its own past alone, not on the number of warps.
 #include "curve.cuh"
@@ -12,6 +12,8 @@ struct Shape {
   const float *qkv, *cache;
   // [R, Q D]
   float* y;
+  // Not used here.
+  float* partial;
   float scale;
   // G
   u32 n_group;
