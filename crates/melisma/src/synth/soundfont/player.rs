@@ -18,6 +18,8 @@ const RATES: std::ops::RangeInclusive<u32> = 16_000..=192_000;
 /// A player is over after so many seconds of silence, or so many after its last message.
 const QUIET_SECONDS: u64 = 1;
 const LONGEST_TAIL_SECONDS: u64 = 120;
+/// Frequency below which sound is removed: samples may have an offset, which the reverb and the delay would amplify.
+const LOWEST_HZ: f64 = 5.0;
 /// MIDI's controllers for the pedal and for the end of all notes.
 const PEDAL: u8 = 64;
 const ALL_NOTES_OFF: u8 = 123;
@@ -29,6 +31,24 @@ enum Sends {
     Channels,
     /// Our bus, which the piece itself moves.
     Bus,
+}
+
+/// A high-pass of one pole: what came in and what went out before.
+#[derive(Debug, Clone, Copy, Default)]
+struct HighPass {
+    before: f32,
+    out: f32,
+}
+
+impl HighPass {
+    fn process(&mut self, samples: &mut [f32], pole: f32) {
+        for sample in samples {
+            let out = pole.mul_add(self.out, *sample - self.before);
+            // Silence becomes exact.
+            *self = Self { before: *sample, out: if out.abs() < 1e-20 { 0.0 } else { out } };
+            *sample = self.out;
+        }
+    }
 }
 
 /// Plays messages at their samples; the bits do not depend on the blocks that are asked for.
@@ -46,6 +66,9 @@ pub(in crate::synth) struct Player {
     position: u64,
     /// Samples of silence up to now.
     n_quiet: u64,
+    high_passes: [HighPass; 2],
+    /// The pole of both.
+    pole: f32,
     sample_rate: u32,
     /// A bit for each key that is down, by channel.
     down: [u128; 16],
@@ -107,6 +130,8 @@ impl Player {
             next: 0,
             position: 0,
             n_quiet: 0,
+            high_passes: [HighPass::default(); 2],
+            pole: (-std::f64::consts::TAU * LOWEST_HZ / f64::from(sample_rate)).exp() as f32,
             sample_rate,
             down: [0; 16],
         })
@@ -169,6 +194,9 @@ impl Player {
             }
             let sounding = left.iter().zip(&*right).rposition(|(left, right)| *left != 0.0 || *right != 0.0);
             self.n_quiet = sounding.map_or(self.n_quiet + n as u64, |last| (n - 1 - last) as u64);
+            for (filter, side) in self.high_passes.iter_mut().zip([left, right]) {
+                filter.process(side, self.pole);
+            }
             self.position += n as u64;
             done += n;
         }

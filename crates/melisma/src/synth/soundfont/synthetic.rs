@@ -10,10 +10,15 @@ const RATE: u32 = 32_000;
 
 /// Returns the bytes of an `.sf2` file of a few KB.
 pub fn bytes() -> Vec<u8> {
+    bytes_with(0.0)
+}
+
+/// Returns the bytes of a file whose tone has an offset, of an amplitude of 9,000.
+pub(super) fn bytes_with(offset: f64) -> Vec<u8> {
     let (tone, click) = (0..TONE as u32, (TONE + PAD) as u32..(TONE + PAD + CLICK) as u32);
     let phase = |n: usize| std::f64::consts::TAU * n as f64 / TONE as f64;
     let mut samples: Vec<i16> =
-        (0..TONE).map(|n| (9_000.0 * phase(n).sin() + 3_000.0 * (3.0 * phase(n)).sin()) as i16).collect();
+        (0..TONE).map(|n| (offset + 9_000.0 * phase(n).sin() + 3_000.0 * (3.0 * phase(n)).sin()) as i16).collect();
     samples.resize(TONE + PAD, 0);
     let mut noise = 1u32;
     samples.extend((0..CLICK).map(|n| {

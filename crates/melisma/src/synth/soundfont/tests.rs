@@ -77,6 +77,26 @@ fn a_piece_that_moves_our_reverb_has_no_other() {
     assert!(channels > 1.5 * ours, "{channels} {ours}");
 }
 
+/// The reverb and the delay would amplify it.
+#[test]
+fn an_offset_of_the_samples_is_removed() {
+    let track = [0, 0x90, 69, 100, 0x81, 0x70, 0x80, 69, 0, 0, 0xff, 0x2f, 0];
+    let file = [b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk", &(track.len() as u32).to_be_bytes()[..], &track].concat();
+    let sequence = Sequence::from_midi(&file).unwrap();
+    let play = |offset: f64| {
+        let font = SoundFont::read(&synthetic::bytes_with(offset)).unwrap();
+        let mut player = Player::new(&sequence, &font, RATE).unwrap();
+        let (mut left, mut right) = (vec![0.0; 16_000], vec![0.0; 16_000]);
+        player.render(&mut left, &mut right).unwrap();
+        left.split_off(8_000)
+    };
+    let (plain, with_offset) = (play(0.0), play(9_000.0));
+    let mean = with_offset.iter().sum::<f32>() / with_offset.len() as f32;
+    let most = |side: &[f32]| side.iter().fold(0f32, |most, sample| most.max(sample.abs()));
+    assert!(mean.abs() < 0.01 * most(&with_offset), "{mean} of {}", most(&with_offset));
+    assert!(plain.iter().zip(&with_offset).all(|(a, b)| (a - b).abs() < 0.01 * most(&plain)));
+}
+
 #[test]
 fn the_bits_do_not_depend_on_the_blocks() {
     let (font, sequence) = (font(), Sequence::from_midi(&midi()).unwrap());
