@@ -289,6 +289,7 @@ fn report(outcome: &Outcome) -> serde_json::Value {
         "files_ok": outcome.files_ok,
         "files_failed": outcome.files_failed(),
         "files_left_out": outcome.left_out,
+        "files_newer": outcome.newer,
         "files_peak_limited": outcome.limited,
         "files_without_text": outcome.without_text,
         "failures": outcome.failures,

@@ -146,6 +146,7 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
         "files_ok": outcome.files_ok,
         "files_failed": outcome.files_failed(),
         "files_left_out": outcome.left_out,
+        "files_newer": outcome.newer,
         "files_peak_limited": outcome.limited,
         "files_repaired": outcome.files_repaired,
         "files_resampled": outcome.files_resampled,

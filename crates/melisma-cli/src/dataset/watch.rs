@@ -49,6 +49,13 @@ pub fn shard(text: Option<&str>) -> Result<(usize, usize)> {
 
 /// Lists the failures of a build on stderr.
 pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
+    if outcome.newer > 0 {
+        session.say(&format!(
+            "warning: {} written after {}, which was finished before and is kept as it is\nhint: use -f to build it again",
+            count_were(outcome.newer),
+            terminal::name(place)
+        ));
+    }
     if outcome.failures.is_empty() {
         return;
     }
@@ -114,6 +121,10 @@ pub fn report_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if n_no_file > 0 {
         session.say("hint: name every folder of the table's files, or keep only the rows of the inputs");
     }
+}
+
+fn count_were(n: usize) -> String {
+    format!("{} {}", count(n as u64, "file"), if n == 1 { "was" } else { "were" })
 }
 
 /// Returns how many files were refused or left out for each reason, most frequent first.

@@ -70,7 +70,13 @@ fn a_finished_dataset_is_left_alone_and_another_plan_is_refused() {
     assert_eq!(build(&sandbox, &["w", "-o", "a.h5", "--segment", "1s"]).0, 0);
     let first = bytes(&sandbox, "a.h5");
     let (code, json, _) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "1s"]);
-    assert_eq!((code, &json["segments_resumed"]), (0, &json["segments"]));
+    assert_eq!((code, &json["segments_resumed"], &json["files_newer"]), (0, &json["segments"], &0.into()));
+    // Its audio may have changed, and its length may be the same.
+    let later = std::time::SystemTime::now() + Duration::from_secs(60);
+    std::fs::File::open(sandbox.path("w/001.wav")).unwrap().set_modified(later).unwrap();
+    let (code, json, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "1s"]);
+    assert_eq!((code, &json["files_newer"]), (0, &1.into()));
+    assert!(stderr.contains("warning: 1 file was written after a.h5, which was finished before"), "{stderr}");
     let (code, _, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "2s"]);
     assert!(
         code == 2 && stderr.contains("a.h5: the file exists already") && stderr.contains("hint: use -f"),

@@ -47,6 +47,7 @@ class Report(_report.Report):
         files_ok: Files that were used.
         files_failed: Files that could not be used.
         files_left_out: Files that filters left out: `min_seconds`, `max_seconds` and `require_text`.
+        files_newer: Files that were written after a finished output was built, which is kept as it is.
         files_peak_limited: Files that are quieter than `loudness`, because of their peaks.
         files_without_text: Files without a text, for tokens, and rows of a table without a file.
         failures: A dict for each file that failed, with `path` and the reason.
@@ -62,6 +63,7 @@ class Report(_report.Report):
     files_ok: int
     files_failed: int
     files_left_out: int
+    files_newer: int
     files_peak_limited: int
     files_without_text: int
     failures: list[dict[str, Any]]

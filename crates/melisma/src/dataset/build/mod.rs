@@ -48,6 +48,8 @@ pub struct Outcome {
     pub limited: usize,
     /// Files that filters left out, which are listed but are not failures.
     pub left_out: usize,
+    /// Files that were written after a finished output was built, which is kept as it is.
+    pub newer: usize,
     /// Rows of the dataset.
     pub segments: usize,
     /// Frames of tokens.
@@ -152,6 +154,7 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         Outcome {
             files_ok: plan.n_inputs.saturating_sub(n_failed + left_out),
             left_out,
+            newer: 0,
             without_text: failures.iter().filter(|failure| failure.stage == TEXT_STAGE).count(),
             below_limit: failures.iter().filter(|failure| failure.is_below_limit()).count(),
             limited: failures.iter().filter(|failure| failure.is_limited()).count(),
@@ -186,7 +189,8 @@ fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan,
         let mut failures = paths.read_failures();
         failures.retain(|failure| !failure.is_below_limit());
         failures.extend(still_below_limit(request, &paths.output, &plan)?);
-        return Ok(outcome(failures, plan.rows.len(), 0.0, &RunStats::default()));
+        let newer = newer(request, &paths.output);
+        return Ok(Outcome { newer, ..outcome(failures, plan.rows.len(), 0.0, &RunStats::default()) });
     }
     guard::beside(&paths, store_kind, request.existing)?;
     let header = Header::new(&hash, &plan.fingerprint);
@@ -258,6 +262,14 @@ fn is_finished(request: &Request<'_>, output: &Path, hash: &str) -> Result<bool>
         Ok(origin) if origin.is_of(lines, hash) => origin.check(output).map(|()| true),
         _ => Ok(false),
     }
+}
+
+/// Returns the number of inputs that were written after the output.
+fn newer(request: &Request<'_>, output: &Path) -> usize {
+    let written = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let built = written(output);
+    let files = request.inputs.files.iter().filter_map(|input| written(input.path()));
+    files.filter(|file| built.is_some_and(|built| *file > built)).count()
 }
 
 /// Returns the attributes of a finished output, where it has any.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::DType;
+use crate::{DType, Remedy};
 
 fn layout(n_rows: u64) -> Layout {
     let columns = vec![
@@ -95,4 +95,11 @@ fn an_error_names_ten_damaged_rows() {
     assert_eq!(found.check().unwrap_err().to_string(), expected);
     (3..12).for_each(|row| found.damage(row, b""));
     assert!(found.check().unwrap_err().to_string().ends_with("; row 9; and 2 more"));
+    // Columns that the plan determines are repaired as well.
+    for plan_matches in [None, Some(true), Some(false)] {
+        found.plan_matches = plan_matches;
+        assert_eq!(Remedy::of(&found.check().unwrap_err()), [Remedy::RepairRows]);
+    }
+    let changed = verify::Verified { plan_matches: Some(false), ..verify::Verified::default() };
+    assert_eq!(Remedy::of(&changed.check().unwrap_err()), [Remedy::StartOver]);
 }

@@ -84,9 +84,9 @@ impl Verified {
         if found.is_empty() {
             return Ok(());
         }
-        let remedy = match (self.plan_matches, self.damaged) {
-            (Some(false), _) => Remedy::StartOver,
-            (_, 0) => Remedy::ResumeBuild,
+        let remedy = match (self.damaged, self.plan_matches) {
+            (0, Some(false)) => Remedy::StartOver,
+            (0, _) => Remedy::ResumeBuild,
             _ => Remedy::RepairRows,
         };
         let error = Error::new(ErrorKind::Check, found.join("; "));
