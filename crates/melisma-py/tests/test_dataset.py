@@ -214,7 +214,7 @@ class Builds(unittest.TestCase):
         self.assertIsInstance(report, dataset.Report)
         self.assertEqual((report.rows, report["rows"], report.get("rows"), report.get("x", 3)), (6, 6, 6, 3))
         self.assertEqual(list(report.keys()), [field.name for field in dataclasses.fields(report)])
-        self.assertEqual((len(report), "rows" in report, "x" in report), (12, True, False))
+        self.assertEqual((len(report), "rows" in report, "x" in report), (13, True, False))
         self.assertEqual({**report}, dataclasses.asdict(report))
         self.assertEqual((dict(report.items()), pickle.loads(pickle.dumps(report))), (report, report))
         self.assertEqual(json.loads(json.dumps(dict(report)))["files_ok"], 3)
