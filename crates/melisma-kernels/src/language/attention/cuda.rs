@@ -3,27 +3,13 @@
 use super::Attention;
 use super::exact::Exact;
 use super::halved::Halved;
-use crate::device::cuda::{Address, Cuda};
-use crate::language::cuda::{CacheArgument, TokensArgument};
+use super::shape::Shape;
+use crate::device::cuda::Cuda;
+use crate::language::cuda::TokensArgument;
 use crate::language::tokens::Tokens;
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::CudaQueue;
 use crate::{DType, Error, Result, Tensor};
-
-/// `Shape` of `exact.cu` and `halved.cu`.
-#[repr(C)]
-pub(super) struct Shape {
-    pub(super) tokens: TokensArgument,
-    pub(super) shape: CacheArgument,
-    pub(super) n_heads: u32,
-    pub(super) qkv_dev: Address,
-    pub(super) cache_dev: Address,
-    pub(super) y_dev: Address,
-    /// Scratch of `halved.cu`.
-    pub(super) partial_dev: Address,
-    pub(super) scale: f32,
-    pub(super) n_group: u32,
-}
 
 #[derive(Debug)]
 pub(super) enum Prepared {

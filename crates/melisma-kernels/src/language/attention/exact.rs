@@ -1,7 +1,7 @@
 //! Grid and arguments of `exact.cu`.
 
 use super::Attention;
-use super::cuda::Shape;
+use super::shape::Shape;
 use crate::device::cuda::{Cuda, DEVICE, Function, Source};
 use crate::language::cuda::{CURVE, TOKENS};
 use crate::queue::{CudaQueue, Launch, arguments};

@@ -1,7 +1,7 @@
 //! Grid and arguments of `halved.cu`.
 
 use super::Attention;
-use super::cuda::Shape;
+use super::shape::Shape;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
 use crate::language::cuda::{CURVE, TOKENS};
 use crate::queue::{CudaQueue, Launch, arguments};

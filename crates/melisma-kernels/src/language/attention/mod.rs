@@ -18,6 +18,7 @@ mod exact;
 mod halved;
 #[cfg(test)]
 mod reference;
+mod shape;
 #[cfg(test)]
 mod tests;
 

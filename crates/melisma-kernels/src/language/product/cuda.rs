@@ -33,6 +33,8 @@ const MANY: [Many; 2] = [
 const MANY_STAGES: usize = 3;
 /// Blocks for each processor at most where K is cut for more of them: each part is written, and read again.
 const BLOCKS_PER_PROCESSOR: usize = 3;
+/// The most sums of a block whose parts are written.
+const MOST_BLOCK_SUMS: usize = 64 * 128;
 /// Bytes of two chunks of a row in bf16.
 const PAIR: usize = 128;
 
@@ -80,10 +82,12 @@ fn n_parts_of_x(is_rounded: bool) -> usize {
 
 pub(super) fn scratch_bytes(cuda: &Cuda, n_rows: usize, k: usize) -> usize {
     let split = 2 * n_rows * k * size_of::<bf16>();
-    // Blocks that have all of K write no parts.
-    let Many { rows, outputs, .. } = MANY[Many::for_rows(n_rows)];
-    let sums = rows * outputs[0] * (BLOCKS_PER_PROCESSOR * cuda.n_processors() as usize / 2);
-    queue::scratch_bytes(split) + queue::scratch_bytes(PARTS as usize * sums * size_of::<f32>())
+    queue::scratch_bytes(split) + queue::scratch_bytes(PARTS as usize * most_sums(cuda) * size_of::<f32>())
+}
+
+/// Returns the most sums of which the parts are written: there are two blocks for each at least.
+fn most_sums(cuda: &Cuda) -> usize {
+    BLOCKS_PER_PROCESSOR * cuda.n_processors() as usize / 2 * MOST_BLOCK_SUMS
 }
 
 /// `Shape` of `product.cu`.
@@ -208,8 +212,9 @@ impl Prepared {
         let (across, down, _) = grid(shape, form.outputs[usize::from(is_rounded)], form.rows)?;
         let room = BLOCKS_PER_PROCESSOR * queue.cuda().n_processors() as usize;
         let n_blocks = across as usize * down as usize;
-        let n_splits = [8, 4, 2].into_iter().find(|n| n_blocks * *n as usize <= room).unwrap_or(1);
         let (n, n_sums) = (n_rows as usize * k as usize, n_rows as usize * n_outputs as usize);
+        let fits = |n: &u32| n_blocks * *n as usize <= room && n_sums <= most_sums(queue.cuda());
+        let n_splits = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
         let n_partial = if n_splits == 1 { 0 } else { PARTS as usize * n_sums };
         let [split_dev, partial_dev] =
             queue.scratch([n_parts_of_x(is_rounded) * n * size_of::<bf16>(), n_partial * size_of::<f32>()])?;
