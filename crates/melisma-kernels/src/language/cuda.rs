@@ -5,6 +5,7 @@ use crate::Result;
 use crate::device::cuda::{Address, Header};
 
 pub(super) const CURVE: Header = Header { name: "curve.cuh", text: include_str!("curve.cuh") };
+pub(super) const HALVES: Header = Header { name: "halves.cuh", text: include_str!("halves.cuh") };
 pub(super) const TOKENS: Header = Header { name: "tokens.cuh", text: include_str!("tokens.cuh") };
 
 /// `CacheShape` of `tokens.cuh`.

@@ -6,6 +6,7 @@
 // Eight queries and 128 channels are a pass. A number of a query and a weight is split into two BF16 numbers,
 // x = high + low, which errs by 2^-17 at most. `device.cuh` shows the fragments.
 #include "curve.cuh"
+#include "halves.cuh"
 #include "tokens.cuh"
 
 constexpr u32 CHAINS = 16, UNIT = 32, QUERIES = 8, CHANNELS = 128;
@@ -45,15 +46,6 @@ struct Unit {
   const u16 *keys, *values;
   u32 n_tokens;
 };
-
-struct Operand {
-  u32 high, low;
-};
-
-__device__ __forceinline__ Operand operand(float a, float b) {
-  const u32 high = pack_bf16(a, b);
-  return {high, pack_bf16(a - __uint_as_float(high << 16), b - __uint_as_float(high & 0xffff0000u))};
-}
 
 __device__ __forceinline__ uint4 eight(const u16* from, bool exists) {
   return exists ? load_streaming(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);

@@ -3,12 +3,15 @@
 use super::Attention;
 use super::shape::Shape;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
-use crate::language::cuda::{CURVE, TOKENS};
+use crate::language::cuda::{CURVE, HALVES, TOKENS};
 use crate::queue::{CudaQueue, Launch, arguments};
 use crate::{Error, Result};
 
-const SOURCE: Source =
-    Source { name: "language_attention_halved", text: include_str!("halved.cu"), headers: &[DEVICE, CURVE, TOKENS] };
+const SOURCE: Source = Source {
+    name: "language_attention_halved",
+    text: include_str!("halved.cu"),
+    headers: &[DEVICE, CURVE, HALVES, TOKENS],
+};
 
 /// Constants of the kernel.
 const CHAINS: usize = 16;

@@ -6,12 +6,14 @@ use half::bf16;
 
 use super::Finish;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
+use crate::language::cuda::HALVES;
 use crate::language::weight::{self, Weight};
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{self, CudaQueue, Launch, address, arguments};
 use crate::{Budget, Error, Result, Tensor};
 
-const SOURCE: Source = Source { name: "language_product", text: include_str!("product.cu"), headers: &[DEVICE] };
+const SOURCE: Source =
+    Source { name: "language_product", text: include_str!("product.cu"), headers: &[DEVICE, HALVES] };
 
 /// Parts of K, and warps of a block.
 const PARTS: u32 = 8;

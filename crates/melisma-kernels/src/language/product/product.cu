@@ -11,7 +11,7 @@
 //
 // All operands go through shared memory. Few rows: a warp has a part. Many rows: x is split or rounded
 // once, beforehand, and a block has one or more parts.
-#include "device.cuh"
+#include "halves.cuh"
 
 constexpr u32 PARTS = 8, CHUNK = 32;
 // Floats between the rows of a part's sums, which put the lanes of a store in different banks.
@@ -29,16 +29,6 @@ struct Shape {
   u32 n_rows, n_outputs, k, finish;
   float factor;
 };
-
-// Two neighbouring k of a row, both of its parts.
-struct Operand {
-  u32 high, low;
-};
-
-__device__ __forceinline__ Operand operand(float a, float b) {
-  const u32 high = pack_bf16(a, b);
-  return {high, pack_bf16(a - __uint_as_float(high << 16), b - __uint_as_float(high & 0xffff0000u))};
-}
 
 __device__ __forceinline__ void store(float* y, float sum, u32 finish, float factor) {
   *y = finish == ADD ? *y + sum : finish == SCALE ? sum * factor : sum;
